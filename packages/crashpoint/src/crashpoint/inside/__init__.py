@@ -1,0 +1,1 @@
+"""Code that runs inside a subject: standard library only, importable under any interpreter >= 3.9."""

@@ -1,0 +1,80 @@
+"""The folder of one run, and the janitor that removes it however the run ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from crashpoint.procs import janitor
+
+__all__ = ["FolderFault", "RunFolder", "SOCKET_PATH_MAX", "run_folder"]
+
+SOCKET_PATH_MAX: Final = 107
+"""Bytes the kernel allows in a Unix socket's path."""
+LONGEST_SOCKET: Final = "sockets/witness.sock"
+
+
+class FolderFault(RuntimeError):
+    """The run has no usable temporary folder; the message names it and the remedy."""
+
+
+class RunFolder:
+    """`path` holds everything a run leaves on disk; `adopt` names a process that must not outlive it."""
+
+    def __init__(self, path: Path, sink: int) -> None:
+        self.path = path
+        self._sink = sink
+
+    def adopt(self, pid: int) -> None:
+        """Have the process waited for, or killed, before the folder goes."""
+        with suppress(OSError):
+            os.write(self._sink, b"%d %d\n" % (pid, janitor.start_of(pid)))
+
+    def sub(self, name: str) -> Path:
+        """Make and return a folder inside."""
+        path = self.path / name
+        path.mkdir(parents=True)
+        return path
+
+
+@contextmanager
+def run_folder() -> Iterator[RunFolder]:
+    """Make a private folder under TMPDIR; removed at the end, also when this process is killed.
+
+    Raises FolderFault when TMPDIR is too long for a socket path or cannot be written to.
+    """
+    try:
+        path = Path(tempfile.mkdtemp(prefix="crashpoint-"))
+    except OSError as error:
+        raise FolderFault(
+            f"cannot make a temporary folder: {error.strerror} ({error.filename}); "
+            "set TMPDIR to a folder that can be written to"
+        ) from error
+    longest = len(os.fsencode(path / LONGEST_SOCKET))
+    if longest > SOCKET_PATH_MAX:
+        path.rmdir()
+        raise FolderFault(
+            f"socket path too long: {path / LONGEST_SOCKET} has {longest} bytes, the kernel allows "
+            f"{SOCKET_PATH_MAX}; set TMPDIR to a shorter folder, for example TMPDIR=/tmp"
+        )
+    source, sink = os.pipe()
+    helper = subprocess.Popen(  # noqa: S603  our own file, our own interpreter
+        [sys.executable, "-I", "-S", janitor.__file__, str(path)],
+        stdin=source,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    os.close(source)
+    try:
+        yield RunFolder(path, sink)
+    finally:
+        os.close(sink)
+        helper.wait()
+        shutil.rmtree(path, ignore_errors=True)

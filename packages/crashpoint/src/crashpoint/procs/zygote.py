@@ -1,0 +1,190 @@
+"""The controller's side of zygotes: start one, fork subjects from it, signal a subject's whole tree."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from crashpoint.inside import tree
+from crashpoint.inside import zygote as inside_zygote
+
+__all__ = ["Exit", "Subject", "Zygote", "ZygoteFault"]
+
+READY_S: Final = 120.0
+"""Longest wait for an interpreter to import an engine, seconds."""
+
+
+class ZygoteFault(RuntimeError):
+    """A zygote or keeper could not do its part; the trial cannot be certified."""
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a subject ended: `code` >= 0 is its exit status, < 0 the signal that ended it."""
+
+    code: int
+    leftovers: int
+    """Processes of its tree that were still alive then."""
+
+
+class Subject:
+    """A process tree under test: the subject, what it starts, and the keeper above (never signalled)."""
+
+    def __init__(self, channel: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        self._channel = channel
+        self._started: asyncio.Future[tuple[int, int]] = loop.create_future()
+        self._exit: asyncio.Future[Exit] = loop.create_future()
+        self._gone = asyncio.Event()
+        channel.setblocking(False)
+        loop.add_reader(channel, self._hear)
+
+    async def started(self) -> int:
+        """Wait for the fork; returns the subject's process id. Raises ZygoteFault."""
+        self._keeper, pid = await asyncio.shield(self._started)
+        return pid
+
+    async def exit(self) -> Exit:
+        """Wait for the subject to end. Raises ZygoteFault when its keeper died."""
+        return await asyncio.shield(self._exit)
+
+    def members(self) -> Sequence[int]:
+        """Process ids of the tree that are alive now."""
+        return tree.descendants(self._keeper)
+
+    def stop(self) -> Sequence[int]:
+        """SIGSTOP the whole tree; returns its process ids."""
+        return tree.stop_all(self._keeper)
+
+    def kill(self) -> Sequence[int]:
+        """SIGKILL the whole tree, stopped first so that none escapes; returns its process ids."""
+        pids = self.stop()
+        self._signal(pids, signal.SIGKILL)
+        return pids
+
+    def thaw(self) -> None:
+        """SIGCONT the whole tree."""
+        self._signal(self.members(), signal.SIGCONT)
+
+    async def release(self) -> None:
+        """Have the keeper kill what is left, and wait until all of it and the keeper are gone."""
+        with suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+        await self._gone.wait()
+
+    @staticmethod
+    def _signal(pids: Sequence[int], number: signal.Signals) -> None:
+        for pid in pids:
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def _hear(self) -> None:
+        try:
+            message = self._channel.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except OSError:
+            message = b""
+        if not message:
+            asyncio.get_running_loop().remove_reader(self._channel)
+            self._channel.close()
+            self._fail(ZygoteFault("the keeper of a subject died"))
+            self._gone.set()
+            return
+        heard = json.loads(message)
+        if "error" in heard:
+            self._fail(ZygoteFault(heard["error"]))
+        elif "keeper" in heard:
+            self._started.set_result((heard["keeper"], heard["subject"]))
+        else:
+            self._exit.set_result(Exit(heard["ended"], heard["leftovers"]))
+
+    def _fail(self, fault: ZygoteFault) -> None:
+        for future in (self._started, self._exit):
+            if not future.done():
+                future.set_exception(fault)
+                future.exception()  # seen: nobody need wait for it
+
+
+class Zygote:
+    """A running zygote. `facts` is what it read about itself: python, versions, modules."""
+
+    def __init__(self, process: subprocess.Popen[bytes], control: socket.socket) -> None:
+        self._process = process
+        self._control = control
+        self.facts: Mapping[str, Any] = {}
+
+    @classmethod
+    async def start(
+        cls,
+        *,
+        python: str,
+        preload: Sequence[str],
+        distributions: Sequence[str],
+        errors: Path,
+        adopt: Callable[[int], None],
+    ) -> Zygote:
+        """Start an interpreter and import `preload` in it; `errors` receives its stderr.
+
+        Raises ZygoteFault when it cannot import them.
+        """
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        spec = json.dumps({"preload": list(preload), "distributions": list(distributions)})
+        with theirs, errors.open("ab") as log:
+            process = subprocess.Popen(  # noqa: S603  our own file under the engine's interpreter
+                [python, inside_zygote.__file__, str(theirs.fileno()), spec],
+                pass_fds=(theirs.fileno(),),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        adopt(process.pid)
+        zygote = cls(process, ours)
+        try:
+            message = await asyncio.wait_for(_receive(ours), READY_S)
+        except TimeoutError:
+            message = b""
+        facts = json.loads(message or b'{"error": "it died or did not answer"}')
+        if "error" in facts:
+            await zygote.close()
+            raise ZygoteFault(f"{python} cannot import {', '.join(preload)}: {facts['error']}")
+        zygote.facts = facts
+        return zygote
+
+    async def fork(self, request: Mapping[str, Any]) -> Subject:
+        """Fork a subject; `request` is {entry, args, env, cwd, stdout, stderr, result}."""
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        subject = Subject(ours)
+        with theirs:
+            try:
+                socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
+            except OSError as error:
+                subject._fail(ZygoteFault(f"the zygote is gone: {error.strerror}"))  # noqa: SLF001
+        await subject.started()
+        return subject
+
+    async def close(self) -> None:
+        """Let it end, once its keepers have, and wait for it."""
+        self._control.close()
+        await asyncio.to_thread(self._process.wait)
+
+
+async def _receive(control: socket.socket) -> bytes:
+    loop = asyncio.get_running_loop()
+    readable = asyncio.Event()
+    loop.add_reader(control, readable.set)
+    try:
+        await readable.wait()
+    finally:
+        loop.remove_reader(control)
+    return control.recv(1 << 20)

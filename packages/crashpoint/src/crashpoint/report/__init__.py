@@ -1,0 +1,1 @@
+"""Results as text, pictures and one self-contained page."""

@@ -1,0 +1,1 @@
+"""Where points come from; today barriers, announced on a socket."""
