@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from crashpoint.ledger.book import FILE_NAME
+from crashpoint.ledger.book import FILE_NAME, lines_in
 from crashpoint.ledger.control import Ledger
 from crashpoint.procs.run_folder import run_folder
 
@@ -139,7 +139,8 @@ async def measure(rounds: int, records: int) -> tuple[Rates, int]:
         ledger = await Ledger.start(book, folder.sub("sockets"), adopt=folder.adopt)
         clients = [stack.enter_context(Client(ledger.invoke_socket)) for _ in range(CLIENTS)]
         await ledger_rate(ledger, clients, WARM_UP, "warm")
-        size = (book / FILE_NAME).stat().st_size // (CLIENTS * (WARM_UP + 2))
+        lines = lines_in(book / FILE_NAME)
+        size = sum(map(len, lines)) // len(lines)
         plain_rate(book / "plain", size, WARM_UP)
         for n in range(rounds):
             rates.plain.append(plain_rate(book / "plain", size, records))

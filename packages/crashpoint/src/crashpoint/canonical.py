@@ -98,9 +98,9 @@ def link(record: dict[str, Any]) -> str:
 
 
 def mac(key: bytes, purpose: str, *parts: str) -> str:
-    """HMAC-SHA-256 (64 hex digits) over a purpose and parts, each in front of its own length."""
-    text = b"".join(b"%d:%s" % (len(raw), raw) for raw in map(str.encode, (purpose, *parts)))
-    return hmac.digest(key, text, "sha256").hex()
+    """HMAC-SHA-256 (64 hex digits) over a purpose and parts, each after its length in characters."""
+    text = "".join([f"{len(part)}:{part}" for part in (purpose, *parts)])
+    return hmac.digest(key, text.encode(), "sha256").hex()
 
 
 def same(left: str, right: str) -> bool:

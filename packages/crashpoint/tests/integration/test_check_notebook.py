@@ -155,6 +155,44 @@ def test_an_entry_that_came_with_a_merge_is_guarded_too(repository: Repository) 
     refused(repository, "results/01-side.md", "edited in a commit")
 
 
+def test_an_entry_added_by_the_merge_itself_is_guarded_too(repository: Repository) -> None:
+    repository.git("switch", "--quiet", "--create", "side")
+    repository.write("other.txt", "side moved on\n")
+    repository.commit()
+    repository.git("switch", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-ff", "--no-commit", "side")
+    repository.write("results/01-merge.md", "written while merging\n")
+    repository.commit()
+    assert check(repository.root) == (0, [])
+    repository.write("results/01-merge.md", "written later\n")
+    repository.commit()
+    refused(repository, "results/01-merge.md", "edited in a commit")
+
+
+def test_an_entry_deleted_on_a_merged_branch_fails(repository: Repository) -> None:
+    repository.git("switch", "--quiet", "--create", "side")
+    repository.write("results/01-side.md", "side\n")
+    repository.commit()
+    (repository.root / "results/01-side.md").unlink()
+    repository.commit()
+    repository.git("switch", "--quiet", "main")
+    repository.git("merge", "--quiet", "--no-ff", "--no-edit", "side")
+    refused(repository, "results/01-side.md", "deleted", "in a commit")
+
+
+def test_an_entry_that_was_a_draft_before_is_guarded_from_its_first_commit(
+    repository: Repository,
+) -> None:
+    repository.write("results/draft.md", "a draft that is long enough to be found again\n")
+    repository.commit()
+    repository.git("mv", "results/draft.md", "results/01-final.md")
+    repository.commit()
+    assert check(repository.root) == (0, [])
+    repository.write("results/01-final.md", "no longer\n")
+    repository.commit()
+    refused(repository, "results/01-final.md", "edited in a commit")
+
+
 def test_two_entries_with_one_number_fail(repository: Repository) -> None:
     repository.write("results/00-again.md", "two\n")
     refused(repository, "00 is used twice", "results/00-again.md", "results/00-first.md")

@@ -32,6 +32,4 @@ def find_row(name: str) -> tuple[Adapter, Row] | None:
 
 def all_rows() -> Mapping[str, Declaration]:
     """What each registered row declares, by row name."""
-    return {
-        row.name: row.declaration for adapter in adapters().values() for row in adapter.rows()
-    }
+    return {row.name: row.declaration for adapter in adapters().values() for row in adapter.rows()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import hashlib
 import os
 import platform
@@ -40,7 +40,7 @@ def context() -> dict[str, Any]:
             "system": platform.system(),
             "python": platform.python_version(),
         },
-        "started": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "started": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
     }
 
 
@@ -67,9 +67,7 @@ def _relative(argument: str) -> str:
 
 def _source_digest() -> str:
     files = sorted(
-        path
-        for path in PACKAGE.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts
     )
     return digest(
         {
@@ -84,8 +82,8 @@ def _revision() -> dict[str, Any]:
 
     def git(*arguments: str) -> str | None:
         try:
-            done = subprocess.run(  # noqa: S603  fixed arguments
-                ["git", "-C", str(PACKAGE), *arguments],  # noqa: S607  git from PATH
+            done = subprocess.run(
+                ["git", "-C", str(PACKAGE), *arguments],
                 capture_output=True,
                 text=True,
                 check=False,

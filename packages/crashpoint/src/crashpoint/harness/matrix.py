@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -20,11 +21,16 @@ from crashpoint.harness.context import command_line
 from crashpoint.harness.lock import NameTaken, name_lock
 from crashpoint.harness.progress import PlainProgress, Progress
 from crashpoint.harness.run import Interrupted, MatrixSpec, run_matrix
-from crashpoint.harness.summary import EXIT_UNCERTIFIED, EXIT_USAGE
+from crashpoint.harness.summary import EXIT_UNCERTIFIED
 from crashpoint.ledger.control import LedgerFault
 from crashpoint.model import Barrier, FaultKind
 from crashpoint.pipeline.contract import Adapter, Row
-from crashpoint.pipeline.evidence import render, write_atomically
+from crashpoint.pipeline.evidence import (
+    EvidenceFault,
+    read_document,
+    render,
+    write_atomically,
+)
 from crashpoint.procs.run_folder import FolderFault, RunFolder, run_folder
 from crashpoint.procs.zygote import ZygoteFault
 
@@ -41,7 +47,9 @@ class Uncertified(click.ClickException):
     exit_code = EXIT_UNCERTIFIED
 
 
-def _rows(_context: click.Context, _option: click.Parameter, text: str) -> list[tuple[Adapter, Row]]:
+def _rows(
+    _context: click.Context, _option: click.Parameter, text: str
+) -> list[tuple[Adapter, Row]]:
     found = []
     for name in dict.fromkeys(filter(None, text.split(","))):
         match = registry.find_row(name)
@@ -69,7 +77,7 @@ def _barriers(_context: click.Context, _option: click.Parameter, text: str) -> l
 def _name(_context: click.Context, _option: click.Parameter, text: str) -> str:
     if not NAME.fullmatch(text):
         raise click.BadParameter(
-            f"{text!r} is no name: letters, digits, '_', '-' and '.', no path; use --out for a folder"
+            f"{text!r} is no name: letters, digits, '_', '-' and '.'; --out names a folder"
         )
     return text
 
@@ -81,15 +89,32 @@ def _name(_context: click.Context, _option: click.Parameter, text: str) -> str:
 @click.option("--barriers", callback=_barriers, default="b0,b1,b2", help="Where to inject.")
 @click.option("--fault", type=click.Choice([f.value for f in FaultKind]), default="kill")
 @click.option("--jobs", type=click.IntRange(1, 64), default=None, help="Trials at once.")
-@click.option("--timeout", "limit_s", type=click.FloatRange(min=0, min_open=True), default=30.0,
-              help="Seconds one process may take.")
-@click.option("--void-max", type=click.FloatRange(0, 1), default=0.1,
-              help="Share of VOID trials a cell may have.")
-@click.option("--cold", type=click.IntRange(min=0), default=1,
-              help="Trials per cell that recover with a fresh interpreter (at most k - 1).")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evidence"),
-              help="Folder for evidence, plots and report.")
-def command(
+@click.option(
+    "--timeout",
+    "limit_s",
+    type=click.FloatRange(min=0, min_open=True),
+    default=30.0,
+    help="Seconds one process may take.",
+)
+@click.option(
+    "--void-max",
+    type=click.FloatRange(0, 1),
+    default=0.1,
+    help="Share of VOID trials a cell may have.",
+)
+@click.option(
+    "--cold",
+    type=click.IntRange(min=0),
+    default=1,
+    help="Trials per cell that recover with a fresh interpreter (at most k - 1).",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("evidence"),
+    help="Folder for evidence, plots and report.",
+)
+def command(  # noqa: PLR0917  click passes them by keyword
     k: int,
     rows: list[tuple[Adapter, Row]],
     name: str,
@@ -137,6 +162,7 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
     begun = time.monotonic()
     try:
         out.mkdir(parents=True, exist_ok=True)
+        spec = replace(spec, replaces=_receipt_in(target))
         with name_lock(target), _partial(out, spec.name) as (sink, sink_path):
             try:
                 with run_folder() as folder:
@@ -149,8 +175,6 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
                 done = len(stopped.document["trials"])
                 click.echo(f"interrupted: {done} sealed trials are in {kept}", err=True)
                 return EXIT_INTERRUPTED
-            if target.exists():
-                document = {**document}
             write_atomically(target, render(document))
             sink_path.unlink()
             files = publish.publish(document, out)
@@ -202,6 +226,14 @@ def _set_aside(path: Path) -> None:
     with suppress(FileNotFoundError):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(path.stat().st_mtime))
         path.rename(path.with_name(f"{path.stem}.{stamp}{path.suffix}"))
+
+
+def _receipt_in(target: Path) -> str | None:
+    """The receipt of the file that will be replaced, None where there is none to name."""
+    with suppress(EvidenceFault):
+        receipt: str | None = read_document(target).get("receipt")
+        return receipt
+    return None
 
 
 def _kept(out: Path, name: str) -> str:

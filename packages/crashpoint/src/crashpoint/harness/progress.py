@@ -61,7 +61,9 @@ class PlainProgress:
         done = sum(self._done.values())
         rate = done / max(now - self._begun, 1e-9)
         eta_s = (self._total - done) / rate
-        self.note(f"{done}/{self._total} trials  {rate:.1f}/s  ETA {eta_s:.0f} s  ({row} {barrier})")
+        self.note(
+            f"{done}/{self._total} trials  {rate:.1f}/s  ETA {eta_s:.0f} s  ({row} {barrier})"
+        )
 
     def note(self, line: str) -> None:
         """Print it."""

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -56,6 +57,8 @@ class MatrixSpec:
     cold: int
     """Trials per cell whose recovery starts a fresh interpreter."""
     command: str
+    replaces: str | None = None
+    """Receipt of the evidence file that this run will replace."""
 
     def adapters(self) -> Mapping[str, Adapter]:
         """The engines of the run, by name."""
@@ -121,6 +124,7 @@ def _described(spec: MatrixSpec, subjects: Mapping[str, Any]) -> dict[str, Any]:
     controls = {name: _control_row(adapter) for name, adapter in spec.adapters().items()}
     return {
         "command": spec.command,
+        "replaces": spec.replaces,
         "fault": spec.fault.value,
         "k": spec.k,
         "cold": spec.cold,
@@ -133,7 +137,9 @@ def _described(spec: MatrixSpec, subjects: Mapping[str, Any]) -> dict[str, Any]:
                 "name": row.name,
                 "engine": adapter.name,
                 "declaration": row.declaration.words(),
-                "predicted": {b.value: predict(row.declaration, b, spec.fault).value for b in Barrier},
+                "predicted": {
+                    b.value: predict(row.declaration, b, spec.fault).value for b in Barrier
+                },
             }
             for adapter, row in spec.rows
         ],
@@ -174,7 +180,7 @@ async def _stages(
                 adapter,
                 endpoints,
                 ledger,
-                ProcessCrasher(warm, lambda start=start: start(cold=True)),
+                ProcessCrasher(warm, partial(start, cold=True)),
                 _source_of(points),
                 _maker(trials),
                 _forgetter(points),

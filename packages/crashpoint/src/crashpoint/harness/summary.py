@@ -1,4 +1,4 @@
-"""From a run's trials to its cells, its controls and its exit code. Pure: verified by running it again."""
+"""From a run's trials to its cells, controls and exit code. Pure: verified by running it again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def expectation(
     barrier: str | None,
     reference: Mapping[str, Any] | None,
 ) -> Expectation:
-    """What a trial of a row is judged against; `reference` is its uncrashed run, if there is one."""
+    """What a trial of a row is judged against; `reference` is its uncrashed run, if any."""
     result = None
     if reference is not None and "final" in reference["seen"]:
         result = digest(reference["seen"]["final"]["result"])
@@ -67,10 +67,12 @@ def expectation(
 
 
 def reference_fault(reference: Mapping[str, Any]) -> str | None:
-    """Why an uncrashed run is no reference, or None: it must end well and pass each barrier once."""
+    """Why an uncrashed run is no reference, or None: it ends well and passes each barrier once."""
     verdict, passed = reference["verdict"], list(reference["seen"].get("passed", ()))
     if verdict["effects"] != Outcome.EXACTLY_ONCE:
-        return f"an uncrashed run is {verdict['effects']} ({verdict.get('void', 'no crash at all')})"
+        return (
+            f"an uncrashed run is {verdict['effects']} ({verdict.get('void', 'no crash at all')})"
+        )
     if passed != [barrier.value for barrier in Barrier]:
         return f"an uncrashed run passes {', '.join(passed) or 'no barrier'}"
     return None
@@ -79,15 +81,11 @@ def reference_fault(reference: Mapping[str, Any]) -> str | None:
 def summarise(run: Mapping[str, Any]) -> dict[str, Any]:
     """Cells, controls, findings and the exit code of a run.
 
-    Reads `fault, k, void_max, barriers, rows, engines, references, control_trials, trials`. Rates are
-    [hits, k], intervals fractions, times microseconds.
+    Reads `fault, k, void_max, barriers, rows, engines, references, control_trials, trials`. Rates
+    are [hits, k], intervals fractions, times microseconds.
     """
     dead = {r["row"]: fault for r in run["references"] if (fault := reference_fault(r))}
-    cells = [
-        _cell(run, row, barrier)
-        for row in run["rows"]
-        for barrier in run["barriers"]
-    ]
+    cells = [_cell(run, row, barrier) for row in run["rows"] for barrier in run["barriers"]]
     controls = [_control(run, name, engine) for name, engine in run["engines"].items()]
     findings = [f"{row}: {fault}" for row, fault in dead.items()]
     findings += [
@@ -132,7 +130,9 @@ def _cell(run: Mapping[str, Any], row: Mapping[str, Any], barrier: str) -> dict[
         times = [
             t["seen"]["recover_us"]
             for t in trials
-            if t["seen"]["mode"] == mode and "recover_us" in t["seen"] and "void" not in t["verdict"]
+            if t["seen"]["mode"] == mode
+            and "recover_us" in t["seen"]
+            and "void" not in t["verdict"]
         ]
         cell[f"recover_{mode}_us"] = percentiles(times)
     return cell

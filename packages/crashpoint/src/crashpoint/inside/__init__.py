@@ -1,1 +1,1 @@
-"""Code that runs inside a subject: standard library only, importable under any interpreter >= 3.9."""
+"""Code that runs inside a subject: standard library only, for any Python >= 3.9."""

@@ -6,11 +6,10 @@ ten lines of JavaScript. Nothing here can count, read back or end a trial.
 
 from __future__ import annotations
 
+import _socket  # `socket` dresses these up as enums, a third of what importing this module may cost
+import _thread
 import json
 import os
-import socket
-import threading
-from typing import Any
 
 __all__ = ["BenchRefused", "effect", "reach"]
 
@@ -24,43 +23,58 @@ class _Line:
 
     def __init__(self, variable: str) -> None:
         self._variable = variable
-        self._lock = threading.Lock()
-        self._owner = 0
-        self._stream: Any = None
+        self._idle: _socket.socket | None = None
+        self._renew()
+        os.register_at_fork(after_in_child=self._renew)
 
-    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+    def _renew(self) -> None:
+        """A connection and a held lock are the parent's, never shared across a fork."""
+        self._lock = _thread.allocate_lock()
+        if self._idle is not None:
+            self._idle.close()
+            self._idle = None
+
+    def ask(self, request: dict[str, object]) -> dict[str, object]:
+        line = json.dumps(request).encode() + b"\n"
         with self._lock:
-            line = json.dumps(request, separators=(",", ":")).encode() + b"\n"
             try:
-                return self._exchange(line)
-            except (ConnectionError, EOFError):
+                reply = self._exchange(line)
+            except (OSError, EOFError):
                 # The far end was replaced: the same line again, so that it is known for a re-send.
-                self._owner = 0
                 try:
-                    return self._exchange(line)
-                except (ConnectionError, EOFError) as error:
+                    reply = self._exchange(line)
+                except (OSError, EOFError) as error:
                     raise BenchRefused(f"{self._variable}: the bench is gone ({error})") from error
-
-    def _exchange(self, line: bytes) -> dict[str, Any]:
-        if self._owner != os.getpid():  # a connection is never shared across a fork
-            connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            connection.connect(os.environ[self._variable])
-            self._stream = connection.makefile("rwb", buffering=0)
-            self._owner = os.getpid()
-        self._stream.write(line)
-        reply: dict[str, Any] = json.loads(self._read_line())
         if "error" in reply:
             raise BenchRefused(reply["error"])
         return reply
 
-    def _read_line(self) -> bytes:
-        data = b""
-        while not data.endswith(b"\n"):
-            more = self._stream.read(65536)
-            if not more:
-                raise EOFError("connection closed")
-            data += more
-        return data
+    def _exchange(self, line: bytes) -> dict[str, object]:
+        connection = self._idle or _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        is_new, self._idle = connection is not self._idle, None
+        try:
+            if is_new:
+                connection.connect(_given(self._variable))
+            connection.sendall(line)
+            data = b""
+            while not data.endswith(b"\n"):
+                more = connection.recv(65536)
+                if not more:
+                    raise EOFError("connection closed")
+                data += more
+        except BaseException:
+            connection.close()  # a reply that comes late must not answer the next request
+            raise
+        self._idle = connection
+        reply: dict[str, object] = json.loads(data)
+        return reply
+
+
+def _given(variable: str) -> str:
+    try:
+        return os.environ[variable]
+    except KeyError:
+        raise BenchRefused(f"{variable} is not set: the bench did not start this process") from None
 
 
 _points = _Line("CRASHPOINT_POINTS")
@@ -69,14 +83,14 @@ _ledger = _Line("CRASHPOINT_LEDGER")
 
 def reach(point: str) -> None:
     """Announce a point and wait there until the controller lets this thread go on, or never does."""
-    _points.ask({"trial": os.environ["CRASHPOINT_TRIAL"], "point": point})
+    _points.ask({"trial": _given("CRASHPOINT_TRIAL"), "point": point})
 
 
-def effect(name: str, action: Any, key: str | None = None) -> str:
+def effect(name: str, action: object, key: str | None = None) -> str:
     """Perform the effect `name` with a JSON `action`; returns an opaque receipt.
 
     `key` is what a receiver would deduplicate on; None means that each call is an effect of its own.
+    Raises BenchRefused, and TypeError or ValueError for an action that is no JSON.
     """
-    request = {"trial": os.environ["CRASHPOINT_TRIAL"], "id": os.urandom(16).hex()}
-    receipt: str = _ledger.ask({**request, "effect": name, "key": key, "action": action})["receipt"]
-    return receipt
+    request = {"trial": _given("CRASHPOINT_TRIAL"), "id": os.urandom(16).hex()}
+    return str(_ledger.ask({**request, "effect": name, "key": key, "action": action})["receipt"])

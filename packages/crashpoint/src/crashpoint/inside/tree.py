@@ -1,7 +1,8 @@
 """A process and everything below it: found in /proc, stopped, continued and killed as one.
 
-Descendants are found by walking while they stand still, so a tree that forks while it is being looked
-at is still taken whole. Standard library only: the keeper inside and the controller outside share it.
+Descendants are found by walking while they stand still, so a tree that forks while it is being
+looked at is still taken whole. Standard library only: the keeper inside and the controller outside
+share it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,7 @@ def descendants(root: int) -> list[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError):
-                with open(f"/proc/{name}/stat", "rb") as file:
-                    state, parent = file.read().rpartition(b")")[2].split()[:2]
+                state, parent = _stat(name).rpartition(b")")[2].split(maxsplit=2)[:2]
                 if state not in (b"Z", b"X"):
                     children.setdefault(int(parent), []).append(int(name))
     found, at = [root], 0
@@ -28,6 +28,14 @@ def descendants(root: int) -> list[int]:
         found += children.get(found[at], ())
         at += 1
     return found[1:]
+
+
+def _stat(pid: str) -> bytes:
+    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+    try:
+        return os.read(fd, 1024)
+    finally:
+        os.close(fd)
 
 
 def stop_all(root: int) -> list[int]:

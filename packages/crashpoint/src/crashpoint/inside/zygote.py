@@ -1,9 +1,9 @@
 """A warmed interpreter that forks one subject per request, and the keeper that stands above each.
 
-The zygote imports an engine once and forks while it has one thread. Each request becomes a keeper, the
-reaper of everything below it (daemonised children too), and the subject, which calls the entry. The
-keeper tells the controller how the subject ended; when the controller lets go of the keeper's socket,
-dead or done, it kills what is left. Run by path under any interpreter >= 3.9.
+The zygote imports an engine once and forks while it has one thread. Each request becomes a keeper,
+the reaper of everything below it (daemonised children too), and the subject, which calls the entry.
+The keeper tells the controller how the subject ended; when the controller lets go of the keeper's
+socket, dead or done, it kills what is left. Run by path under any interpreter >= 3.9.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
     importlib.import_module("crashpoint.inside.tree")
     try:
         modules = [importlib.import_module(name) for name in spec["preload"]]
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001  whatever an import raises is the answer
         control.send(json.dumps({"error": f"{type(error).__name__}: {error}"}).encode())
         return 1
     control.send(json.dumps(_facts(modules, spec["distributions"])).encode())
@@ -68,7 +68,7 @@ def main() -> int:
 
 
 def _make_importable() -> None:
-    """Let `crashpoint.inside` and adapter workflows be imported where crashpoint is not installed."""
+    """Make `crashpoint.inside` and adapter workflows importable where it is not installed."""
     if importlib.util.find_spec("crashpoint") is None:
         folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         spec = importlib.machinery.ModuleSpec("crashpoint", None, is_package=True)
@@ -151,7 +151,7 @@ def _be_subject(request: dict[str, Any]) -> NoReturn:
         code = 0
     except SystemExit as leave:
         code = leave.code if isinstance(leave.code, int) else int(leave.code is not None)
-    except BaseException:
+    except BaseException:  # noqa: BLE001  the subject ends here, however it fails
         traceback.print_exc()
     finally:
         for thread in threading.enumerate():

@@ -14,9 +14,11 @@ from typing import Final
 from crashpoint.canonical import NotCanonical, parse
 from crashpoint.ledger.chain import Record
 
-__all__ = ["FILE_NAME", "Book", "BookFault"]
+__all__ = ["FILE_NAME", "Book", "BookFault", "lines_in"]
 
 FILE_NAME: Final = "ledger.jsonl"
+ROOM: Final = 1 << 18
+"""Bytes allocated ahead. A sync that need not make the file longer takes two thirds of the time."""
 
 
 class BookFault(RuntimeError):
@@ -30,18 +32,24 @@ class Book:
         self.path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            self._fd = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600
-            )
-            self.recovered = self._recover()
-            self._sync_folder(folder)
+            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lines = lines_in(self.path)
+            self._end = self._allocated = sum(map(len, lines))
+            os.ftruncate(self._fd, self._end)
+            # What is believed from now on must not vanish: the dead daemon may not have synced it.
+            os.fsync(self._fd)
+            _sync_folder(folder)
         except OSError as error:
             raise BookFault(f"cannot open the ledger {self.path}: {error.strerror}") from error
+        self.recovered = [self._record(number, line) for number, line in enumerate(lines, start=1)]
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Write the lines as one block and sync it; raises BookFault when either fails."""
+        block = b"".join(lines)
         try:
-            self._write(b"".join(lines))
+            if self._end + len(block) > self._allocated:
+                self._allocate(len(block) + ROOM)
+            self._write(block)
             self._sync()
         except OSError as error:
             raise BookFault(
@@ -50,35 +58,41 @@ class Book:
             ) from error
 
     def close(self) -> None:
-        """Close the file."""
+        """Cut off what was allocated ahead and close the file."""
+        os.ftruncate(self._fd, self._end)
         os.close(self._fd)
+
+    def _allocate(self, size: int) -> None:
+        os.posix_fallocate(self._fd, self._end, size)
+        self._allocated = self._end + size
 
     def _write(self, block: bytes) -> None:
         rest = memoryview(block)
         while rest:
-            rest = rest[os.write(self._fd, rest) :]
+            written = os.pwrite(self._fd, rest, self._end)
+            self._end += written
+            rest = rest[written:]
 
     def _sync(self) -> None:
         os.fdatasync(self._fd)
 
-    def _recover(self) -> list[Record]:
-        *lines, torn = self.path.read_bytes().split(b"\n")
-        records = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                records.append(parse(line))
-            except NotCanonical as error:
-                raise BookFault(f"{self.path} line {number}: {error}") from None
-        if torn:
-            os.ftruncate(self._fd, sum(len(line) + 1 for line in lines))
-        # What is believed from now on must not vanish later: the dead daemon may not have synced it.
-        os.fsync(self._fd)
-        return records
-
-    @staticmethod
-    def _sync_folder(folder: Path) -> None:
-        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    def _record(self, number: int, line: bytes) -> Record:
         try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)
+            record: Record = parse(line)
+        except NotCanonical as error:
+            raise BookFault(f"{self.path} line {number}: {error}") from None
+        return record
+
+
+def lines_in(path: Path) -> list[bytes]:
+    """The whole lines of a ledger file, ends included, without the zeros allocated after them."""
+    written, _, _ = path.read_bytes().partition(b"\0")
+    return [line + b"\n" for line in written.split(b"\n")[:-1]]
+
+
+def _sync_folder(folder: Path) -> None:
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,1 +1,1 @@
-"""The one loop: worlds, points, faults, the trial as a fold over them, its verdict, its evidence."""
+"""The one loop: worlds, points, faults, the trial that folds over them, verdict and evidence."""

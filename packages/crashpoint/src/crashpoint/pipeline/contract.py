@@ -1,6 +1,7 @@
 """What an adapter is to the pipeline: rows, how to start and recover them, what the engine says.
 
-The pipeline knows engines only through this protocol; adapters import it, never the other way round.
+The pipeline knows engines only through this protocol; adapters import it, never the other way
+round.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class StoreReading:
-    """The engine's own store between fault and recovery: is the effect's completion in it?"""
+    """The engine's own store between fault and recovery: whether it holds the completion."""
 
     recorded: bool
     facts: Mapping[str, Any]
@@ -131,5 +132,5 @@ class Adapter(Protocol):
         ...
 
     async def final(self, row: Row, trial: Trial, ended: Any) -> FinalState:
-        """Ask the engine how the run stands after recovery; `ended` is what the process returned."""
+        """Ask the engine how the run stands; `ended` is what the last process returned."""
         ...

@@ -1,7 +1,7 @@
 """Run one entry in a world, with or without an injection, and say how it ended.
 
-`Crasher` is the seam: killing real processes, raising in process and replaying a prefix are different
-crashers under the same fold. The one here runs real processes and delivers real faults.
+`Crasher` is the seam: killing real processes, raising in process and replaying a prefix are
+different crashers under the same fold. The one here runs real processes and delivers real faults.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Evidence files: how they are written, closed and read.
 
-A document's body is bound by the seal of a ledger trial of its own (`closing`) and by a receipt over
-the whole. That proves integrity, not authorship: the run's key is in the file, so that anyone can
-check the MACs, and whoever rewrites everything consistently has made a new file, not this run's.
+A document's body is bound by the seal of a ledger trial of its own (`closing`) and by a receipt
+over the whole. That proves integrity, not authorship: the run's key is in the file, so that anyone
+can check the MACs, and whoever rewrites everything consistently has made a new file, not this
+run's.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""From a sealed chain and what the controller saw to a verdict. Pure: `crashpoint verify` runs it again.
+"""From a sealed chain and what the controller saw to a verdict. Pure: verified by repeating it.
 
-A trial counts only when the fault is known to have landed where the barrier lies: the ledger and the
-engine's own store, read between fault and recovery, must both say so. Everything else is VOID.
+A trial counts only when the fault is known to have landed where the barrier lies: the ledger and
+the engine's own store, read between fault and recovery, must both say so. Everything else is VOID.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Result(StrEnum):
 
 @dataclass(frozen=True)
 class Observed:
-    """What the controller saw in one trial, as JSON values; sealed into the ledger by its digest."""
+    """What the controller saw in one trial, as JSON values; the ledger's seal has its digest."""
 
     mode: str
     """"hot" or "cold": how the recovering process was started."""
@@ -150,8 +150,8 @@ def _misplaced(chain: SealedChain, want: Expectation, seen: Observed) -> str | N
     crossed = oracle.crossings(chain.records[: seen.records_at_fault])
     if crossed != want.place.effect_done:
         return (
-            f"at {want.barrier} the effect should have crossed {int(want.place.effect_done)} times, "
-            f"the ledger held {crossed}"
+            f"at {want.barrier} the effect should have crossed "
+            f"{int(want.place.effect_done)} times, the ledger held {crossed}"
         )
     if seen.store["recorded"] != want.place.recorded:
         says = {True: "recorded", False: "not recorded"}

@@ -11,7 +11,7 @@ from crashpoint.pipeline.contract import Launch
 
 __all__ = ["GO", "Injection", "Point", "PointSource", "Reached"]
 
-GO = {"go": True}
+GO: dict[str, object] = {"go": True}
 """The answer that lets an announcing thread continue."""
 
 

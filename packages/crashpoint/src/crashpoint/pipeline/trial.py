@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 from crashpoint.ledger.chain import Record
 from crashpoint.ledger.control import Ledger, LedgerFault, LedgerTrial
 from crashpoint.pipeline.contract import Adapter, Endpoints, Launch, Row, Trial
-from crashpoint.pipeline.crash import Crashed, Crasher, Ended, Hung, NotReached, World
+from crashpoint.pipeline.crash import Crashed, Crasher, Ended, Hung, NotReached, Outcomes, World
 from crashpoint.pipeline.judge import Expectation, Observed, Verdict, judge
 from crashpoint.pipeline.points import Injection, Point, PointSource
 from crashpoint.procs.zygote import ZygoteFault
@@ -64,7 +62,7 @@ class Sealed:
 
 
 async def run_trial(plan: TrialPlan, stage: Stage) -> Sealed:
-    """Run, seal and judge one trial. Raises LedgerFault when the ledger is gone: nothing to seal."""
+    """Run, seal and judge one trial. Raises LedgerFault when the ledger is gone."""
     ledger_trial = await stage.ledger.open(plan.name)
     folder = stage.folder(plan.name)
     state, scratch = folder / "state", folder / "scratch"
@@ -74,7 +72,7 @@ async def run_trial(plan: TrialPlan, stage: Stage) -> Sealed:
     world = World(state, scratch, stage.ledger.invoke_socket, source)
     trial = Trial(plan.name, state, stage.endpoints, _prober(world, stage))
     try:
-        seen = await _act(plan, stage, world, trial, ledger_trial)
+        seen = await _observe(_Running(plan, stage, world, trial, ledger_trial))
         chain = await ledger_trial.seal(seen.note())
     finally:
         await stage.crasher.dispose(world)
@@ -83,61 +81,53 @@ async def run_trial(plan: TrialPlan, stage: Stage) -> Sealed:
     return Sealed(plan, seen, chain.head, chain.count, chain.records, verdict)
 
 
-async def _act(
-    plan: TrialPlan, stage: Stage, world: World, trial: Trial, ledger_trial: LedgerTrial
-) -> Observed:
-    seen = Observed(mode="cold" if plan.cold else "hot")
+@dataclass(frozen=True)
+class _Running:
+    plan: TrialPlan
+    stage: Stage
+    world: World
+    trial: Trial
+    ledger_trial: LedgerTrial
+
+
+async def _observe(running: _Running) -> Observed:
+    """Go through the trial's steps; whatever stops it, what was seen before is kept."""
+    seen: dict[str, Any] = {"mode": "cold" if running.plan.cold else "hot"}
     try:
-        async for seen in _stages(seen, plan, stage, world, trial, ledger_trial):
-            pass
+        await _steps(running, seen)
     except LedgerFault:
         raise
     except (ZygoteFault, ProbeFailed) as fault:
-        return replace(seen, error=str(fault))
-    except Exception as error:  # an adapter's own: the trial is VOID, the matrix goes on
-        return replace(seen, error=f"{type(error).__name__}: {error}")
-    return seen
+        seen["error"] = str(fault)
+    except Exception as error:  # noqa: BLE001  an adapter's own: VOID, and the matrix goes on
+        seen["error"] = f"{type(error).__name__}: {error}"
+    return Observed(**seen)
 
 
-async def _stages(
-    seen: Observed,
-    plan: TrialPlan,
-    stage: Stage,
-    world: World,
-    trial: Trial,
-    ledger_trial: LedgerTrial,
-) -> Any:
-    """Yield what has been seen after each step, so that a failure keeps what came before it."""
+async def _steps(running: _Running, seen: dict[str, Any]) -> None:
+    plan, stage, world, trial = running.plan, running.stage, running.world, running.trial
     adapter, row, want = stage.adapter, plan.row, plan.want
     at = None
     if want.fault is not None and want.barrier is not None:
         at = Injection(Point("barrier", want.barrier), want.fault)
-    outcome = await stage.crasher.run(world, adapter.start(row, trial), at, limit_s=stage.limit_s)
-    seen = replace(seen, **_first(outcome))
-    yield seen
-    ended: Any = outcome.result if isinstance(outcome, Ended) else None
-    if isinstance(outcome, NotReached | Hung):
+    first = await stage.crasher.run(world, adapter.start(row, trial), at, limit_s=stage.limit_s)
+    seen |= _first(first)
+    if isinstance(first, NotReached | Hung):
         return
-    if isinstance(outcome, Crashed):
-        records = await ledger_trial.peek()
-        reading = await adapter.durable(row, trial)
-        seen = replace(seen, records_at_fault=len(records), store=asdict(reading))
-        yield seen
+    last: Outcomes = first
+    if isinstance(first, Crashed):
+        seen["records_at_fault"] = len(await running.ledger_trial.peek())
+        seen["store"] = asdict(await adapter.durable(row, trial))
         launch = replace(adapter.recover(row, trial), cold=plan.cold)
-        recovery = await stage.crasher.run(world, launch, None, limit_s=stage.limit_s)
-        seen = replace(seen, recovery=_process(recovery))
-        if not isinstance(recovery, Ended):
-            yield seen
+        last = await stage.crasher.run(world, launch, None, limit_s=stage.limit_s)
+        seen["recovery"] = _process(last)
+        if not isinstance(last, Ended):
             return
-        ended = recovery.result
-        seen = replace(seen, recover_us=(recovery.at_ns - outcome.at_ns) // 1000)
-        yield seen
+        seen["recover_us"] = (last.at_ns - first.at_ns) // 1000
     while world.frozen:
-        thawed = await stage.crasher.thaw(world.frozen.pop(0))
-        seen = replace(seen, thawed=_process(thawed))
-        yield seen
-    final = await adapter.final(row, trial, ended)
-    yield replace(seen, final=asdict(final))
+        seen["thawed"] = _process(await stage.crasher.thaw(world.frozen.pop(0)))
+    assert isinstance(last, Ended)
+    seen["final"] = asdict(await adapter.final(row, trial, last.result))
 
 
 def _first(outcome: Ended | Crashed | NotReached | Hung) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Final
 
 from crashpoint.procs import janitor
 
-__all__ = ["FolderFault", "RunFolder", "SOCKET_PATH_MAX", "run_folder"]
+__all__ = ["SOCKET_PATH_MAX", "FolderFault", "RunFolder", "run_folder"]
 
 SOCKET_PATH_MAX: Final = 107
 """Bytes the kernel allows in a Unix socket's path."""
@@ -26,7 +26,7 @@ class FolderFault(RuntimeError):
 
 
 class RunFolder:
-    """`path` holds everything a run leaves on disk; `adopt` names a process that must not outlive it."""
+    """`path` holds all that a run leaves on disk; `adopt` names a process that must end with it."""
 
     def __init__(self, path: Path, sink: int) -> None:
         self.path = path
@@ -65,7 +65,7 @@ def run_folder() -> Iterator[RunFolder]:
             f"{SOCKET_PATH_MAX}; set TMPDIR to a shorter folder, for example TMPDIR=/tmp"
         )
     source, sink = os.pipe()
-    helper = subprocess.Popen(  # noqa: S603  our own file, our own interpreter
+    helper = subprocess.Popen(
         [sys.executable, "-I", "-S", janitor.__file__, str(path)],
         stdin=source,
         stdout=subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""The controller's side of zygotes: start one, fork subjects from it, signal a subject's whole tree."""
+"""The controller's side of zygotes: start one, fork subjects, signal a subject's whole tree."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Exit:
 
 
 class Subject:
-    """A process tree under test: the subject, what it starts, and the keeper above (never signalled)."""
+    """A process tree under test: the subject and what it starts, but not the keeper above."""
 
     def __init__(self, channel: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -140,7 +140,7 @@ class Zygote:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         spec = json.dumps({"preload": list(preload), "distributions": list(distributions)})
         with theirs, errors.open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603  our own file under the engine's interpreter
+            process = subprocess.Popen(
                 [python, inside_zygote.__file__, str(theirs.fileno()), spec],
                 pass_fds=(theirs.fileno(),),
                 stdin=subprocess.DEVNULL,

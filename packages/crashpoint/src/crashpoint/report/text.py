@@ -1,11 +1,169 @@
-"""A matrix as text."""
+"""The result of a matrix as plain text, at most 100 columns wide where names allow it.
+
+For a terminal, a log and a fenced block alike: no colour, no control characters, ASCII only but for
+what names contain.
+"""
+
 from __future__ import annotations
-from typing import Any, Mapping
+
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Final
+
+from crashpoint.report.view import Cell, View, count, duration, interval, plain, plural
+
+__all__ = ["matrix", "reading"]
+
+WIDTH: Final = 100
+GAP: Final = "  "
+
+
 def matrix(document: Mapping[str, Any], *, seconds: float | None = None) -> str:
-    out=[]
-    for c in document["summary"]["cells"]:
-        out.append(f"{c['row']:16} {c['barrier']} predicted {c['predicted']:13} rate {c['rate']} {c['interval']} {c['counts']} {c['reasons']} hot {c['recover_hot_us']} cold {c['recover_cold_us']} wrong {c['wrong_results']}")
-    out += document["summary"]["findings"]
-    out.append(str(document["summary"]["controls"]))
-    out.append(f"{seconds} exit {document['summary']['exit']}")
-    return "\n".join(out)
+    """The printed result of a matrix document; `seconds` is how long the run took, if known.
+
+    Raises KeyError for a document that lacks a member.
+    """
+    view = View.of(document)
+    parts = [
+        _title(view),
+        _outcomes(view),
+        _times(view),
+        "\n".join(_bulleted("controls", view.controls())),
+        "\n".join(_bulleted("findings", view.findings() or ["none"])),
+        "\n".join(_bulleted("remarks", view.remarks())),
+        reading(),
+        _last_line(view, seconds),
+    ]
+    return "\n\n".join(filter(None, parts))
+
+
+def reading() -> str:
+    """How to read the result, in three lines."""
+    return "\n".join(
+        (
+            "How to read it: b0 is before the effect and before its completion is saved, b1 between"
+            " the two,",
+            "b2 after both. `hits` are the trials with the predicted outcome out of all, VOID"
+            " included. A red cell",
+            "(DUPLICATED, DIVERGED, LOST) that was predicted is a fact about the row, not a fault of"
+            " the run.",
+        )
+    )
+
+
+def _title(view: View) -> str:
+    document = view.document
+    barriers = ", ".join(view.barriers)
+    lines = [
+        f"{plain(document['name'])}: {document['fault']} at {barriers},"
+        f" {plural(document['k'], 'trial')} a cell",
+        *view.engines(),
+        plain(document["command"]),
+    ]
+    return "\n".join(part for line in lines for part in _folded(line))
+
+
+def _outcomes(view: View) -> str:
+    headings = ["row", "at", "predicted", "observed", "hits", "95% interval", "VOID", "agrees"]
+    lines, remarks = [headings], {}
+    for n, cell in enumerate(view.cells, 1):
+        lines.append(
+            [
+                *_place(view, cell),
+                cell.predicted,
+                _observed(cell),
+                f"{cell.hits}/{cell.k}",
+                interval(cell),
+                count(cell.void),
+                "yes" if cell.agrees else "NO",
+            ]
+        )
+        if len(cell.counts) > 1:
+            remarks[n] = f"{'':4}seen: {cell.counted()}"
+    return _table(lines, right=(4, 5, 6), below=remarks)
+
+
+def _observed(cell: Cell) -> str:
+    if cell.as_predicted:
+        return "as predicted"
+    if len(cell.counts) == 1 and not cell.not_run:
+        return cell.observed
+    return "mixed" if cell.counts else "not run"
+
+
+def _times(view: View) -> str:
+    columns = [(mode, name) for mode in ("hot", "cold") for name in ("median", "p95", "max", "n")]
+    shown = [
+        (mode, name)
+        for mode, name in columns
+        if any(name in (cell.recover(mode) or ()) for cell in view.cells)
+    ]
+    if not shown:
+        return ""
+    lines = [["row", "at", *(f"{mode} {name}" for mode, name in shown)]]
+    lines += [
+        [*_place(view, cell), *(_time(cell.recover(mode), name) for mode, name in shown)]
+        for cell in view.cells
+    ]
+    table = _table(lines, right=range(2, len(lines[0])))
+    explained = (
+        "Time to recover, from the fault to the engine's final state. hot: a process with the engine"
+        " already\nimported took over; cold: a fresh interpreter did. p95 needs 30 trials."
+    )
+    waits = _bulleted("waits that the engine forces on a recovery", view.waits())
+    return "\n".join([explained, "", table, *waits])
+
+
+def _time(times: Mapping[str, int] | None, name: str) -> str:
+    if times is None or name not in times:
+        return "-"
+    return count(times[name]) if name == "n" else duration(times[name])
+
+
+def _last_line(view: View, seconds: float | None) -> str:
+    took = "" if seconds is None else f" in {seconds:.1f} s"
+    trials = plural(view.trials, "trial")
+    line = f"{trials}{took}{view.totals().removeprefix(trials)}: {view.verdict()}."
+    return "\n".join(textwrap.wrap(f"{line} Exit status {view.exit_code}.", WIDTH))
+
+
+def _place(view: View, cell: Cell) -> list[str]:
+    """Row and barrier, the row's name only on its first line."""
+    first = cell.barrier == view.barriers[0]
+    return [plain(cell.row) if first else "", cell.barrier]
+
+
+def _bulleted(title: str, lines: Sequence[str]) -> Iterator[str]:
+    if lines:
+        yield f"{title}:"
+    for line in lines:
+        yield from textwrap.wrap(
+            line, WIDTH, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
+        )
+
+
+def _folded(line: str) -> list[str]:
+    return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _table(
+    lines: Sequence[Sequence[str]],
+    *,
+    right: Sequence[int],
+    below: Mapping[int, str] = MappingProxyType({}),
+) -> str:
+    """Aligned columns under a rule; columns in `right` end flush, `below` stands under its line."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    done = []
+    for n, line in enumerate(lines):
+        cells = [
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ]
+        done.append(GAP.join(cells).rstrip())
+        if n == 0:
+            done.append("-" * (sum(widths) + len(GAP) * (len(widths) - 1)))
+        if n in below:
+            done.append(below[n])
+    return "\n".join(done)

@@ -1,7 +1,8 @@
 """LangGraph with SqliteSaver and durability="sync": four rows over one graph.
 
-b1 holds both ways in which a finished node can become durable (its pending writes and the checkpoint
-that supersedes them); b2 lies after that checkpoint. What happens between the two is an edge.
+b1 holds both ways in which a finished node can become durable (its pending writes and the
+checkpoint that supersedes them); b2 lies after that checkpoint. What happens between the two is an
+edge.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ WORKFLOW: Final = "crashpoint.adapters.langgraph.workflow"
 DATABASE: Final = "checkpoints.sqlite"
 EFFECT: Final = "charge"
 PAY_STEP: Final = 2
-"""Superstep whose checkpoint contains the payment: -1 input, 0 start, 1 prepare, 2 pay, 3 confirm."""
+"""Superstep whose checkpoint has the payment: -1 input, 0 start, 1 prepare, 2 pay, 3 confirm."""
 
 
 class LangGraph:
@@ -87,8 +88,8 @@ class LangGraph:
     async def final(self, row: Row, trial: Trial, ended: Any) -> FinalState:
         """Ask `get_state` in a process of its own.
 
-        An empty `next` alone does not mean finished (a node's writes may be pending under it), so the
-        last node's own value has to be there as well.
+        An empty `next` alone does not mean finished (a node's writes may be pending under it), so
+        the last node's own value has to be there as well.
         """
         said = await trial.probe(self._launch("look", row, trial))
         values = said["values"]

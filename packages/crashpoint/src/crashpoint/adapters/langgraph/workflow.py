@@ -1,7 +1,7 @@
 """The graph under test: prepare, pay, confirm. Runs inside the subject.
 
-The rows differ in nothing but how `pay` makes its key; nothing here deduplicates. The saver announces
-b1 and b2, because only there is it known what is durable.
+The rows differ in nothing but how `pay` makes its key; nothing here deduplicates. The saver
+announces b1 and b2, because only there is it known what is durable.
 """
 
 from __future__ import annotations

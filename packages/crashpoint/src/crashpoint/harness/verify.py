@@ -1,0 +1,170 @@
+"""Check an evidence file by doing everything again: chain, oracle, judgement, statistics, seals.
+
+What cannot be checked from the file alone: that this program, and not another, wrote it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from crashpoint.canonical import NotCanonical, parse
+from crashpoint.harness.run import FORMAT
+from crashpoint.harness.summary import (
+    declaration_of,
+    expectation,
+    reference_fault,
+    summarise,
+)
+from crashpoint.model import Barrier, FaultKind, predict, predictions_digest
+from crashpoint.pipeline.crash import Basis
+from crashpoint.pipeline.evidence import EvidenceFault, chain_of, fault_in_closing, read_document
+from crashpoint.pipeline.judge import Observed, judge
+
+__all__ = ["Checked", "verify"]
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What a good file holds: `says` in one line; `warnings` are true but no fault of the file."""
+
+    says: str
+    warnings: tuple[str, ...] = ()
+
+
+def verify(path: Path) -> Checked:
+    """Check a file; raises EvidenceFault with the first thing that is wrong with it."""
+    if path.suffix == ".jsonl":
+        return _verify_cut_off(path)
+    document = read_document(path)
+    check = CHECKS.get(document.get("format", ""))
+    if check is None:
+        raise EvidenceFault(f"format {document.get('format')!r} is not known here")
+    problem = fault_in_closing(document)
+    if problem is not None:
+        raise EvidenceFault(problem)
+    try:
+        return check(document)
+    except EvidenceFault:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        raise EvidenceFault(f"malformed ({type(error).__name__}: {error})") from None
+
+
+def _verify_matrix(document: Mapping[str, Any]) -> Checked:
+    _check_predictions(document)
+    trials = _check_trials(document)
+    _check_cells(document)
+    summary = summarise(document)
+    if summary != document["summary"]:
+        wrong = next(n for n in summary if summary[n] != document["summary"].get(n))
+        raise EvidenceFault(f"summary: {wrong} is not what the trials give")
+    warnings = []
+    if not document["complete"]:
+        warnings.append("PARTIAL: the run was interrupted")
+    if document["source"]["clean"] is not True:
+        warnings.append("made from a source tree with uncommitted changes")
+    for engine, facts in document["engines"].items():
+        unlocked = facts["subject"]["unlocked"]
+        if unlocked:
+            warnings.append(f"unlocked: {engine} ran with other versions of {', '.join(unlocked)}")
+    return Checked(
+        f"{trials} trials, fault {document['fault']}, exit {summary['exit']}", tuple(warnings)
+    )
+
+
+def _check_predictions(document: Mapping[str, Any]) -> None:
+    fault = FaultKind(document["fault"])
+    declared = {row["name"]: declaration_of(row["declaration"]) for row in document["rows"]}
+    for row in document["rows"]:
+        for barrier in Barrier:
+            predicted = predict(declared[row["name"]], barrier, fault)
+            if row["predicted"][barrier.value] != predicted:
+                raise EvidenceFault(
+                    f"{row['name']} at {barrier}: the model predicts {predicted}, "
+                    f"the file says {row['predicted'][barrier.value]}"
+                )
+    if document["predictions"] != predictions_digest(declared, fault):
+        raise EvidenceFault("the digest of the predictions is not the rows'")
+
+
+def _check_trials(document: Mapping[str, Any]) -> int:
+    """Judge every trial again; returns how many crashed ones there are."""
+    references = {reference["row"]: reference for reference in document["references"]}
+    rows = _rows(document)
+    for kind, trial in _every_trial(document):
+        name, row = trial["trial"], rows[trial["row"]]
+        is_reference = kind == "references"
+        want = expectation(
+            effects=document["engines"][row["engine"]]["effects"],
+            declaration=declaration_of(row["declaration"]),
+            fault=None if is_reference else FaultKind(document["fault"]),
+            barrier=None if is_reference else trial["barrier"],
+            reference=None if is_reference else references[trial["row"]],
+        )
+        seen = Observed(**trial["seen"])
+        verdict = judge(chain_of(document, trial), want, seen, basis=Basis.KILLED)
+        if verdict.as_json() != trial["verdict"]:
+            raise EvidenceFault(
+                f"trial {name}: judged again it is {verdict.effects}"
+                f"{f' ({verdict.void})' if verdict.void else ''}, the file says otherwise"
+            )
+    return len(document["trials"])
+
+
+def _rows(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The rows of every trial, controls that were run apart included."""
+    rows = {row["name"]: row for row in document["rows"]}
+    for engine, facts in document["engines"].items():
+        rows.setdefault(facts["control"]["name"], {**facts["control"], "engine": engine})
+    return rows
+
+
+def _every_trial(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for kind in ("references", "control_trials", "trials"):
+        for trial in document[kind]:
+            yield kind, trial
+
+
+def _check_cells(document: Mapping[str, Any]) -> None:
+    """Every cell has its k trials, each under a name of its own."""
+    names = Counter(trial["trial"] for _, trial in _every_trial(document))
+    twice = next((name for name, n in names.items() if n > 1), None)
+    if twice is not None:
+        raise EvidenceFault(f"trial {twice} stands in the file {names[twice]} times")
+    dead = {r["row"] for r in document["references"] if reference_fault(r) is not None}
+    for row in document["rows"]:
+        for barrier in document["barriers"]:
+            here = sum(
+                t["row"] == row["name"] and t["barrier"] == barrier for t in document["trials"]
+            )
+            whole = 0 if row["name"] in dead else document["k"]
+            if here != whole and (document["complete"] or here > whole):
+                raise EvidenceFault(
+                    f"{row['name']} at {barrier}: {here} trials, there should be {whole}"
+                )
+
+
+def _verify_cut_off(path: Path) -> Checked:
+    """A run whose process was killed: the trials that were sealed before, a line each."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+        head = parse(lines[0])
+    except OSError as error:
+        raise EvidenceFault(f"cannot be read: {error.strerror}") from None
+    except NotCanonical:
+        raise EvidenceFault("it holds no run: its first line is cut short") from None
+    document = {**head, "references": [], "control_trials": [], "trials": []}
+    # What follows the last line break was being written when the run was cut off.
+    for line in lines[1:-1]:
+        trial = parse(line)
+        kind = "references" if trial.pop("kind") == "reference" else "trials"
+        document[kind].append(trial)
+    count = _check_trials(document)
+    return Checked(f"{count} sealed trials of a run that was cut off", ("PARTIAL: not closed",))
+
+
+CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Checked]]] = {FORMAT: _verify_matrix}
