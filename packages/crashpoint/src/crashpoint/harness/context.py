@@ -62,7 +62,12 @@ def subject_context(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _relative(argument: str) -> str:
-    return os.path.relpath(argument) if Path(argument).is_absolute() else argument
+    """The argument, or the value in `--option=VALUE`, without this machine's folders."""
+    _, equals, value = argument.partition("=")
+    path = value if equals and argument.startswith("--") else argument
+    if not Path(path).is_absolute():
+        return argument
+    return argument.removesuffix(path) + os.path.relpath(path)
 
 
 def _source_digest() -> str:
@@ -87,6 +92,7 @@ def _revision() -> dict[str, Any]:
                 capture_output=True,
                 text=True,
                 check=False,
+                env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
             )
         except OSError:
             return None

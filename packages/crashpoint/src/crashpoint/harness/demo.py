@@ -10,7 +10,7 @@ import click
 from crashpoint.adapters import registry
 from crashpoint.harness.context import command_line
 from crashpoint.harness.matrix import MODULE, default_jobs, measure
-from crashpoint.harness.progress import PlainProgress
+from crashpoint.harness.progress import progress_for
 from crashpoint.harness.run import MatrixSpec
 from crashpoint.model import Barrier, FaultKind
 
@@ -50,4 +50,4 @@ def command(k: int, out: Path) -> None:
         cold=min(1, k - 1),
         command=command_line(MODULE, arguments),
     )
-    sys.exit(measure(spec, out, PlainProgress(sys.stderr)))
+    sys.exit(measure(spec, out, progress_for(sys.stderr)))

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import math
 import os
 import re
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any, Final, TextIO
 
 import click
 
 from crashpoint.adapters import registry
+from crashpoint.canonical import parse
 from crashpoint.harness.context import command_line
 from crashpoint.harness.lock import NameTaken, name_lock
-from crashpoint.harness.progress import PlainProgress, Progress
+from crashpoint.harness.progress import Progress, progress_for
 from crashpoint.harness.run import Interrupted, MatrixSpec, run_matrix
 from crashpoint.harness.summary import EXIT_UNCERTIFIED
 from crashpoint.ledger.control import LedgerFault
@@ -39,12 +43,35 @@ __all__ = ["EXIT_INTERRUPTED", "command", "main", "measure"]
 MODULE: Final = "crashpoint.harness.matrix"
 EXIT_INTERRUPTED: Final = 130
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+GIVEN: Final = "crashpoint.arguments"
+WRITTEN: Final = ("json", "partial.json", "png", "svg", "html")
+"""What a run writes atomically, by ending."""
 
 
 class Uncertified(click.ClickException):
     """Nothing can be certified; one line says why."""
 
     exit_code = EXIT_UNCERTIFIED
+
+
+class _Command(click.Command):
+    """Remembers its arguments as they were given, however it was called."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[GIVEN] = list(args)
+        return super().parse_args(ctx, args)
+
+
+class _Finite(click.FloatRange):
+    """A range without `nan`, which is in every range, and `inf`, which no evidence can hold."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number.", param, ctx)
+        return number
 
 
 def _rows(
@@ -82,7 +109,7 @@ def _name(_context: click.Context, _option: click.Parameter, text: str) -> str:
     return text
 
 
-@click.command("matrix", context_settings={"show_default": True})
+@click.command("matrix", cls=_Command, context_settings={"show_default": True})
 @click.option("--k", type=click.IntRange(min=1), default=10, help="Trials per cell.")
 @click.option("--runtimes", "rows", callback=_rows, required=True, help="Rows, comma-separated.")
 @click.option("--name", callback=_name, required=True, help="Name of the evidence file.")
@@ -92,13 +119,13 @@ def _name(_context: click.Context, _option: click.Parameter, text: str) -> str:
 @click.option(
     "--timeout",
     "limit_s",
-    type=click.FloatRange(min=0, min_open=True),
+    type=_Finite(min=0, min_open=True),
     default=30.0,
     help="Seconds one process may take.",
 )
 @click.option(
     "--void-max",
-    type=click.FloatRange(0, 1),
+    type=_Finite(0, 1),
     default=0.1,
     help="Share of VOID trials a cell may have.",
 )
@@ -141,9 +168,9 @@ def command(  # noqa: PLR0917  click passes them by keyword
         limit_s=limit_s,
         void_max=void_max,
         cold=min(cold, k - 1),
-        command=command_line(MODULE, _arguments()),
+        command=command_line(MODULE, click.get_current_context().meta[GIVEN]),
     )
-    sys.exit(measure(spec, out, PlainProgress(sys.stderr)))
+    sys.exit(measure(spec, out, progress_for(sys.stderr)))
 
 
 def default_jobs() -> int:
@@ -161,9 +188,8 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
     target = out / f"{spec.name}.json"
     begun = time.monotonic()
     try:
-        out.mkdir(parents=True, exist_ok=True)
-        spec = replace(spec, replaces=_receipt_in(target))
         with name_lock(target), _partial(out, spec.name) as (sink, sink_path):
+            spec = replace(spec, replaces=_receipt_in(target))
             try:
                 with run_folder() as folder:
                     document = asyncio.run(_interruptible(spec, folder, progress, sink))
@@ -175,12 +201,16 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
                 done = len(stopped.document["trials"])
                 click.echo(f"interrupted: {done} sealed trials are in {kept}", err=True)
                 return EXIT_INTERRUPTED
-            write_atomically(target, render(document))
+            written = render(document)
+            write_atomically(target, written)
             sink_path.unlink()
+            document = parse(written)  # what is shown is what the file says, in its order
+            click.echo(text.matrix(document, seconds=time.monotonic() - begun))
             files = publish.publish(document, out)
-    except NameTaken as taken:
-        raise click.UsageError(str(taken)) from None
-    except FolderFault as fault:
+    except KeyboardInterrupt:
+        click.echo(f"interrupted outside of the trials{_kept(out, spec.name)}", err=True)
+        return EXIT_INTERRUPTED
+    except (NameTaken, FolderFault) as fault:
         raise click.UsageError(str(fault)) from None
     except (LedgerFault, ZygoteFault) as fault:
         raise Uncertified(f"{fault}{_kept(out, spec.name)}") from None
@@ -188,7 +218,6 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
         raise Uncertified(
             f"cannot write {error.filename or out}: {error.strerror}{_kept(out, spec.name)}"
         ) from None
-    click.echo(text.matrix(document, seconds=time.monotonic() - begun))
     click.echo("wrote " + ", ".join(str(path) for path in (target, *files)))
     exit_code: int = document["summary"]["exit"]
     return exit_code
@@ -214,18 +243,36 @@ def _first(group: BaseExceptionGroup[Any]) -> BaseException:
 
 @contextmanager
 def _partial(out: Path, name: str) -> Iterator[tuple[TextIO, Path]]:
-    """The file that keeps sealed trials should this process be killed."""
+    """The file that keeps sealed trials should this process be killed; gone when it holds none."""
     path = out / f"{name}.partial.jsonl"
-    _set_aside(path)
-    with path.open("w", encoding="utf-8") as sink:
-        yield sink, path
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        if _sealed_in(path):
+            _set_aside(path)
+        sink = path.open("w", encoding="utf-8")
+    except OSError as error:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO}:
+            raise
+        raise click.UsageError(
+            f"cannot write to {error.filename or out}: {error.strerror}; choose another --out"
+        ) from None
+    # Drafts of a run that was killed while it wrote them.
+    for draft in (d for ending in WRITTEN for d in out.glob(f".{name}.{ending}.*.tmp")):
+        draft.unlink(missing_ok=True)
+    try:
+        with sink:
+            yield sink, path
+    finally:
+        if not _sealed_in(path):
+            path.unlink(missing_ok=True)
 
 
 def _set_aside(path: Path) -> None:
     """Keep what an earlier run left behind under a name of its own."""
     with suppress(FileNotFoundError):
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(path.stat().st_mtime))
-        path.rename(path.with_name(f"{path.stem}.{stamp}{path.suffix}"))
+        names = (f"{path.stem}.{stamp}{f'-{n}' if n else ''}{path.suffix}" for n in count())
+        path.rename(next(free for name in names if not (free := path.with_name(name)).exists()))
 
 
 def _receipt_in(target: Path) -> str | None:
@@ -238,15 +285,17 @@ def _receipt_in(target: Path) -> str | None:
 
 def _kept(out: Path, name: str) -> str:
     path = out / f"{name}.partial.jsonl"
+    sealed = _sealed_in(path)
+    return f"; {sealed} sealed trials are kept in {path}" if sealed else ""
+
+
+def _sealed_in(path: Path) -> int:
+    """How many whole lines follow the first in a partial file; 0 where there is none."""
     try:
-        sealed = sum(1 for _ in path.open("rb")) - 1
+        with path.open("rb") as file:
+            return max(0, sum(line.endswith(b"\n") for line in file) - 1)
     except OSError:
-        return ""
-    return f"; {max(sealed, 0)} sealed trials are kept in {path}"
-
-
-def _arguments() -> Sequence[str]:
-    return sys.argv[1:]
+        return 0
 
 
 def main() -> None:

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, TextIO
 
@@ -108,8 +109,8 @@ async def run_matrix(
             progress.end()
         body = head | {
             "complete": complete,
-            "references": list(work.references.values()),
-            "control_trials": work.control_trials,
+            "references": sorted(work.references.values(), key=itemgetter("trial")),
+            "control_trials": sorted(work.control_trials, key=itemgetter("trial")),
             "trials": sorted(work.trials, key=_order(head)),
         }
         body["summary"] = summarise(body)
@@ -201,6 +202,7 @@ def _zygote_starter(
             distributions=() if cold else environment.distributions,
             errors=folder.path / f"zygote-{name}.err",
             adopt=folder.adopt,
+            path=environment.path,
         )
 
     return start

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -40,14 +41,20 @@ def verify(path: Path) -> Checked:
     if path.suffix == ".jsonl":
         return _verify_cut_off(path)
     document = read_document(path)
-    check = CHECKS.get(document.get("format", ""))
+    check = CHECKS.get(str(document.get("format")))
     if check is None:
         raise EvidenceFault(f"format {document.get('format')!r} is not known here")
     problem = fault_in_closing(document)
     if problem is not None:
         raise EvidenceFault(problem)
-    try:
+    with _malformed_is_a_fault():
         return check(document)
+
+
+@contextmanager
+def _malformed_is_a_fault() -> Iterator[None]:
+    try:
+        yield
     except EvidenceFault:
         raise
     except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
@@ -57,6 +64,7 @@ def verify(path: Path) -> Checked:
 def _verify_matrix(document: Mapping[str, Any]) -> Checked:
     _check_predictions(document)
     trials = _check_trials(document)
+    _check_names(document)
     _check_cells(document)
     summary = summarise(document)
     if summary != document["summary"]:
@@ -98,6 +106,8 @@ def _check_trials(document: Mapping[str, Any]) -> int:
     for kind, trial in _every_trial(document):
         name, row = trial["trial"], rows[trial["row"]]
         is_reference = kind == "references"
+        if not _is_named_for_its_place(trial, is_reference=is_reference):
+            raise EvidenceFault(f"trial {name} stands at {trial['row']}, {trial['barrier']}")
         want = expectation(
             effects=document["engines"][row["engine"]]["effects"],
             declaration=declaration_of(row["declaration"]),
@@ -115,6 +125,14 @@ def _check_trials(document: Mapping[str, Any]) -> int:
     return len(document["trials"])
 
 
+def _is_named_for_its_place(trial: Mapping[str, Any], *, is_reference: bool) -> bool:
+    """The name is in every sealed record; the cell for which the trial counts is not."""
+    row, name = trial["row"], trial["trial"]
+    if is_reference:
+        return bool(name == f"{row}.reference")
+    return name.rpartition(".")[0] in {f"{row}.{trial['barrier']}", f"{row}.control"}
+
+
 def _rows(document: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """The rows of every trial, controls that were run apart included."""
     rows = {row["name"]: row for row in document["rows"]}
@@ -129,12 +147,15 @@ def _every_trial(document: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str
             yield kind, trial
 
 
-def _check_cells(document: Mapping[str, Any]) -> None:
-    """Every cell has its k trials, each under a name of its own."""
+def _check_names(document: Mapping[str, Any]) -> None:
     names = Counter(trial["trial"] for _, trial in _every_trial(document))
     twice = next((name for name, n in names.items() if n > 1), None)
     if twice is not None:
         raise EvidenceFault(f"trial {twice} stands in the file {names[twice]} times")
+
+
+def _check_cells(document: Mapping[str, Any]) -> None:
+    """Every cell has its k trials."""
     dead = {r["row"] for r in document["references"] if reference_fault(r) is not None}
     for row in document["rows"]:
         for barrier in document["barriers"]:
@@ -157,13 +178,16 @@ def _verify_cut_off(path: Path) -> Checked:
         raise EvidenceFault(f"cannot be read: {error.strerror}") from None
     except NotCanonical:
         raise EvidenceFault("it holds no run: its first line is cut short") from None
-    document = {**head, "references": [], "control_trials": [], "trials": []}
-    # What follows the last line break was being written when the run was cut off.
-    for line in lines[1:-1]:
-        trial = parse(line)
-        kind = "references" if trial.pop("kind") == "reference" else "trials"
-        document[kind].append(trial)
-    count = _check_trials(document)
+    with _malformed_is_a_fault():
+        document = {**head, "references": [], "control_trials": [], "trials": []}
+        # What follows the last line break was being written when the run was cut off.
+        for line in lines[1:-1]:
+            trial = parse(line)
+            kind = "references" if trial.pop("kind") == "reference" else "trials"
+            document[kind].append(trial)
+        _check_predictions(document)
+        _check_names(document)
+        count = _check_trials(document)
     return Checked(f"{count} sealed trials of a run that was cut off", ("PARTIAL: not closed",))
 
 

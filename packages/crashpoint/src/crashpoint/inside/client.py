@@ -60,7 +60,7 @@ class _Line:
             while not data.endswith(b"\n"):
                 more = connection.recv(65536)
                 if not more:
-                    raise EOFError("connection closed")
+                    raise EOFError("connection closed")  # noqa: TRY301  closed here, caught in ask
                 data += more
         except BaseException:
             connection.close()  # a reply that comes late must not answer the next request
@@ -82,14 +82,14 @@ _ledger = _Line("CRASHPOINT_LEDGER")
 
 
 def reach(point: str) -> None:
-    """Announce a point and wait there until the controller lets this thread go on, or never does."""
+    """Announce a point and wait there until the controller lets this thread go on, if ever."""
     _points.ask({"trial": _given("CRASHPOINT_TRIAL"), "point": point})
 
 
 def effect(name: str, action: object, key: str | None = None) -> str:
     """Perform the effect `name` with a JSON `action`; returns an opaque receipt.
 
-    `key` is what a receiver would deduplicate on; None means that each call is an effect of its own.
+    `key` is what a receiver would deduplicate on; None: each call is an effect of its own.
     Raises BenchRefused, and TypeError or ValueError for an action that is no JSON.
     """
     request = {"trial": _given("CRASHPOINT_TRIAL"), "id": os.urandom(16).hex()}

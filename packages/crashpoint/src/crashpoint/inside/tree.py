@@ -9,43 +9,83 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Container
 from contextlib import suppress
 
-__all__ = ["descendants", "stop_all"]
+__all__ = ["descendants", "kill_all", "stop_all"]
+
+STAND_S = 1.0
 
 
-def descendants(root: int) -> list[int]:
-    """Process ids below `root` (not itself), parents before children; zombies are left out."""
+def descendants(root: int, *, spare: Container[int] = ()) -> list[int]:
+    """Process ids below `root` (not itself), parents before children; dead ones are left out.
+
+    So are those in `spare`, and what is below them.
+    """
     children: dict[int, list[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             with suppress(OSError):
-                state, parent = _stat(name).rpartition(b")")[2].split(maxsplit=2)[:2]
-                if state not in (b"Z", b"X"):
-                    children.setdefault(int(parent), []).append(int(name))
+                stat = _stat(name)
+                # The first thread's state: a process lives on in others when that one has ended.
+                if stat[0] not in (b"Z", b"X") or int(stat[17]) > 1:
+                    children.setdefault(int(stat[1]), []).append(int(name))
     found, at = [root], 0
     while at < len(found):
-        found += children.get(found[at], ())
+        found += [pid for pid in children.get(found[at], ()) if pid not in spare]
         at += 1
     return found[1:]
 
 
-def _stat(pid: str) -> bytes:
-    fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY)
+def stop_all(root: int, *, spare: Container[int] = ()) -> list[int]:
+    """SIGSTOP everything below `root`; returns the process ids once all of it stands still.
+
+    What cannot be stopped within STAND_S is left running and is among the ids all the same.
+    """
+    stopped: dict[int, bool] = {}
+    deadline = time.monotonic() + STAND_S
+    while True:
+        # Asked before the look: a signal that was sent does not stop a fork that has begun, so the
+        # absence of new processes says something only when none was still running.
+        running = [pid for pid in stopped if _runs(pid)]
+        fresh = [pid for pid in descendants(root, spare=spare) if pid not in stopped]
+        if not (fresh or running) or time.monotonic() > deadline:
+            return list(stopped)
+        for pid in fresh + running:
+            _send(pid, signal.SIGSTOP)
+            stopped[pid] = True
+
+
+def kill_all(root: int, *, spare: Container[int] = ()) -> list[int]:
+    """SIGKILL everything below `root`, stopped first so that none escapes; returns the ids."""
+    pids = stop_all(root, spare=spare)
+    for pid in pids:
+        _send(pid, signal.SIGKILL)
+    return pids
+
+
+def _runs(pid: int) -> bool:
+    """Whether a thread of the process is neither stopped nor dead nor deep in the kernel.
+
+    One deep in the kernel (D) is not waited for: it may be a parent that cannot stop before its
+    stopped child does something.
+    """
     try:
-        return os.read(fd, 1024)
+        return any(_stat(f"{pid}/task/{t}")[0] in b"RS" for t in os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return False
+
+
+def _send(pid: int, number: signal.Signals) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def _stat(name: str) -> list[bytes]:
+    """The fields of a stat file from the state on."""
+    fd = os.open(f"/proc/{name}/stat", os.O_RDONLY)
+    try:
+        return os.read(fd, 1024).rpartition(b")")[2].split()
     finally:
         os.close(fd)
-
-
-def stop_all(root: int) -> list[int]:
-    """SIGSTOP everything below `root` until a look finds nothing new; returns the process ids."""
-    stopped: dict[int, bool] = {}
-    while True:
-        fresh = [pid for pid in descendants(root) if pid not in stopped]
-        if not fresh:
-            return list(stopped)
-        for pid in fresh:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGSTOP)
-            stopped[pid] = True

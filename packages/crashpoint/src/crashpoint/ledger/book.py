@@ -18,7 +18,7 @@ __all__ = ["FILE_NAME", "Book", "BookFault", "lines_in"]
 
 FILE_NAME: Final = "ledger.jsonl"
 ROOM: Final = 1 << 18
-"""Bytes allocated ahead. A sync that need not make the file longer takes two thirds of the time."""
+"""Bytes of zeros written ahead. A sync that need not make the file longer is a third quicker."""
 
 
 class BookFault(RuntimeError):
@@ -34,7 +34,7 @@ class Book:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             lines = lines_in(self.path)
-            self._end = self._allocated = sum(map(len, lines))
+            self._end = self._room_end = sum(map(len, lines))
             os.ftruncate(self._fd, self._end)
             # What is believed from now on must not vanish: the dead daemon may not have synced it.
             os.fsync(self._fd)
@@ -47,8 +47,8 @@ class Book:
         """Write the lines as one block and sync it; raises BookFault when either fails."""
         block = b"".join(lines)
         try:
-            if self._end + len(block) > self._allocated:
-                self._allocate(len(block) + ROOM)
+            if self._end + len(block) > self._room_end:
+                self._make_room(len(block) + ROOM)
             self._write(block)
             self._sync()
         except OSError as error:
@@ -58,20 +58,18 @@ class Book:
             ) from error
 
     def close(self) -> None:
-        """Cut off what was allocated ahead and close the file."""
+        """Cut off the room that was not used and close the file."""
         os.ftruncate(self._fd, self._end)
         os.close(self._fd)
 
-    def _allocate(self, size: int) -> None:
-        os.posix_fallocate(self._fd, self._end, size)
-        self._allocated = self._end + size
+    def _make_room(self, size: int) -> None:
+        _write_at(self._fd, bytes(size), self._end)
+        os.fsync(self._fd)
+        self._room_end = self._end + size
 
     def _write(self, block: bytes) -> None:
-        rest = memoryview(block)
-        while rest:
-            written = os.pwrite(self._fd, rest, self._end)
-            self._end += written
-            rest = rest[written:]
+        _write_at(self._fd, block, self._end)
+        self._end += len(block)
 
     def _sync(self) -> None:
         os.fdatasync(self._fd)
@@ -84,8 +82,16 @@ class Book:
         return record
 
 
+def _write_at(fd: int, block: bytes, offset: int) -> None:
+    rest = memoryview(block)
+    while rest:
+        written = os.pwrite(fd, rest, offset)
+        offset += written
+        rest = rest[written:]
+
+
 def lines_in(path: Path) -> list[bytes]:
-    """The whole lines of a ledger file, ends included, without the zeros allocated after them."""
+    """The whole lines of a ledger file, ends included, without the zeros after them."""
     written, _, _ = path.read_bytes().partition(b"\0")
     return [line + b"\n" for line in written.split(b"\n")[:-1]]
 

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from crashpoint.canonical import GENESIS, NotCanonical, canonical, digest_of, link, mac, same
+from crashpoint.canonical import GENESIS, canonical, digest_of, link, mac, same
 
 __all__ = ["Chain", "Kind", "Record", "SealedChain", "fault_in", "trial_key"]
 
 Record = dict[str, Any]
 """`trial`, `n` (0, 1, ...), `kind`, `at_ns` (wall clock), `prev`, `hash`, `mac`, and by kind:
 
-* attempt, resend: `peer` {pid, uid, gid, start}, `id`, `effect`, `key`, `action`, `digest`, `mismatch`
+* attempt, resend: `peer` {pid, uid, gid, start}, `id`, `effect`, `key`, `action`, `digest`,
+  `mismatch`
 * witness: `peer`, `body`
 * seal: `note` (the controller's digest of what it observed)
 """
@@ -99,8 +100,9 @@ def fault_in(
 ) -> str | None:
     """The first thing wrong with a list of records, in one line, or None.
 
-    `complete` asks for an open record at the start and a seal at the end. Never raises: whatever the
-    records hold, the answer is a sentence. A list without a fault has all members of each kind.
+    `complete` asks for an open record at the start and a seal at the end. Never raises: whatever
+    the records hold, the answer is a sentence. Records of a list without a fault have all members
+    of their kind, of the right types.
     """
     prev = GENESIS
     for n, record in enumerate(records):

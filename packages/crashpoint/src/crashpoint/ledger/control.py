@@ -1,13 +1,15 @@
 """The controller's side of the ledger: start the daemon, open trials, seal them, notice its death.
 
-The daemon is reached over an inherited socket pair, which no other process can name. Head and count
-of every trial are remembered here, so a chain that was shortened or re-hashed does not fit them.
+The daemon is reached over an inherited socket pair, which no other process can name. Head and
+count of every trial are remembered here, so a chain that was shortened or re-hashed does not fit
+them; so is how much of the file was acknowledged, for the time when no daemon holds it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import socket
 import subprocess
@@ -18,12 +20,21 @@ from pathlib import Path
 from typing import Any, Final
 
 from crashpoint.canonical import GENESIS
+from crashpoint.ledger.book import FILE_NAME
 from crashpoint.ledger.chain import Record, SealedChain, trial_key
+from crashpoint.ledger.tally import Tally
 
 __all__ = ["Ledger", "LedgerFault", "LedgerTrial"]
 
 REPLY_MAX: Final = 1 << 30
 READY_S: Final = 20.0
+"""Longest wait for the daemon to come up, seconds."""
+ANSWER_S: Final = 60.0
+"""Longest wait for an answer: a daemon that something has stopped must not stop the run."""
+LEAVE_S: Final = 10.0
+"""Longest wait for the daemon to end by itself, seconds."""
+SAID_MAX: Final = 1 << 16
+DAEMON: Final = (sys.executable, "-m", "crashpoint.ledger.daemon")
 
 
 class LedgerFault(RuntimeError):
@@ -70,9 +81,20 @@ class LedgerTrial:
 
 
 class Ledger:
-    """A running daemon. Use `await Ledger.start(...)`, then `close`."""
+    """A running daemon. Use `await Ledger.start(...)`, then `close`.
 
-    def __init__(self, folder: Path, sockets: Path, run_key: bytes, invoke_mode: int) -> None:
+    `died` is set once the daemon has ended, wanted or not.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        sockets: Path,
+        *,
+        run_key: bytes,
+        invoke_mode: int,
+        adopt: Callable[[int], None],
+    ) -> None:
         self.folder = folder
         self.sockets = sockets
         self.run_key = run_key
@@ -80,9 +102,11 @@ class Ledger:
         self.witness_socket = sockets / "witness.sock"
         self.died = asyncio.Event()
         self._mode = invoke_mode
+        self._adopt = adopt
         self._open: dict[str, LedgerTrial] = {}
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._seq = 0
+        self._said: Sequence[str] = ()
 
     @classmethod
     async def start(
@@ -93,14 +117,20 @@ class Ledger:
         run_key: bytes | None = None,
         invoke_mode: int = 0o600,
         adopt: Callable[[int], None] = lambda _pid: None,
-        command: Sequence[str] = (sys.executable, "-m", "crashpoint.ledger.daemon"),
+        command: Sequence[str] = DAEMON,
     ) -> Ledger:
         """Start a daemon over `folder` (its file) and `sockets`; both must exist.
 
         `adopt` is told its process id. Raises LedgerFault when it does not come up.
         """
-        ledger = cls(folder, sockets, run_key or secrets.token_bytes(32), invoke_mode)
-        await ledger._launch(command, adopt)
+        ledger = cls(
+            folder,
+            sockets,
+            run_key=run_key or secrets.token_bytes(32),
+            invoke_mode=invoke_mode,
+            adopt=adopt,
+        )
+        await ledger._launch(command)
         return ledger
 
     @property
@@ -115,23 +145,30 @@ class Ledger:
         self._open[name] = trial
         return trial
 
-    async def restart(
-        self, command: Sequence[str] = (sys.executable, "-m", "crashpoint.ledger.daemon")
-    ) -> None:
-        """Start a new daemon over the same file after the old one died; open trials go on."""
+    async def restart(self, command: Sequence[str] = DAEMON) -> None:
+        """Start a new daemon over the same file after the old one died; open trials go on.
+
+        Raises LedgerFault when the file does not hold what it held before.
+        """
         await self.close()
+        problem = self._tally.fault_in(self.folder / FILE_NAME)
+        if problem is not None:
+            raise LedgerFault(f"the ledger was changed while no daemon held it: {problem}")
         self.died = asyncio.Event()
-        await self._launch(command, lambda _pid: None)
+        await self._launch(command)
         for trial in self._open.values():
             await self._announce(trial)
 
     async def close(self) -> None:
-        """Let the daemon end and wait for it."""
+        """Let the daemon end and wait for it; one that does not end is killed."""
         self._writer.close()
         with suppress(ConnectionError):
             await self._writer.wait_closed()
+        try:
+            await asyncio.to_thread(self._process.wait, LEAVE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
         await self._reader_task
-        await asyncio.to_thread(self._process.wait)
 
     def forget(self, trial: LedgerTrial) -> None:
         """Drop a sealed trial."""
@@ -142,10 +179,9 @@ class Ledger:
         if self.died.is_set():
             raise LedgerFault(self._why())
         self._seq += 1
-        future = asyncio.get_running_loop().create_future()
-        self._waiting[self._seq] = future
+        future = self._expect(self._seq)
         self._writer.write(json.dumps({**request, "seq": self._seq}).encode() + b"\n")
-        reply: dict[str, Any] = await future
+        reply = await self._within(future, ANSWER_S)
         if "error" in reply:
             raise LedgerFault(f"ledger: {reply['error']}")
         return reply
@@ -161,48 +197,74 @@ class Ledger:
             }
         )
 
-    async def _launch(self, command: Sequence[str], adopt: Callable[[int], None]) -> None:
+    async def _launch(self, command: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
-        with theirs, (self.folder / "daemon.err").open("wb") as errors:
-            self._process = subprocess.Popen(  # noqa: S603  our own daemon
+        tally_fd = Tally.shared()
+        tally = Tally(tally_fd)
+        # In memory: what a daemon says about a full disk must not need that disk.
+        errors = os.memfd_create("crashpoint-ledger-stderr")
+        with theirs:
+            self._process = subprocess.Popen(
                 [
                     *command,
                     f"--folder={self.folder}",
                     f"--sockets={self.sockets}",
                     f"--admin-fd={theirs.fileno()}",
+                    f"--tally-fd={tally_fd}",
                     f"--invoke-mode={self._mode:o}",
                 ],
-                pass_fds=(theirs.fileno(),),
+                pass_fds=(theirs.fileno(), tally_fd),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
             )
-        adopt(self._process.pid)
+        os.close(tally_fd)
+        self._adopt(self._process.pid)
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=REPLY_MAX)
-        ready: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._waiting[0] = ready
-        self._reader_task = asyncio.create_task(self._read(reader, self.died))
+        ready = self._expect(0)
+        self._reader_task = asyncio.create_task(self._read(reader, errors))
         try:
-            await asyncio.wait_for(ready, READY_S)
-        except TimeoutError:
+            await self._within(ready, READY_S)
+        except LedgerFault:
             self._process.kill()
-            raise LedgerFault(f"the ledger did not come up within {READY_S:.0f} s") from None
+            await self.close()
+            raise
+        self._tally = tally
 
-    async def _read(self, reader: asyncio.StreamReader, died: asyncio.Event) -> None:
+    def _expect(self, seq: int) -> asyncio.Future[dict[str, Any]]:
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._waiting[seq] = future
+        return future
+
+    async def _within(
+        self, future: asyncio.Future[dict[str, Any]], limit_s: float
+    ) -> dict[str, Any]:
+        try:
+            return await asyncio.wait_for(future, limit_s)
+        except TimeoutError:
+            raise LedgerFault(
+                f"the ledger (process {self.pid}) did not answer within {limit_s:.0f} s: "
+                "it is stopped, or its disk is"
+            ) from None
+
+    async def _read(self, reader: asyncio.StreamReader, errors: int) -> None:
         with suppress(ConnectionError):
             async for line in reader:
-                reply = json.loads(line)
-                future = self._waiting.pop(reply["seq"], None)
-                if future is not None and not future.done():
-                    future.set_result(reply)
-        died.set()
+                # A daemon killed while it answers leaves half a line.
+                if line.endswith(b"\n"):
+                    reply = json.loads(line)
+                    future = self._waiting.pop(reply["seq"], None)
+                    if future is not None and not future.done():
+                        future.set_result(reply)
         await asyncio.to_thread(self._process.wait)
+        self._said = os.pread(errors, SAID_MAX, 0).decode(errors="replace").strip().splitlines()
+        os.close(errors)
+        self.died.set()
         waiting, self._waiting = self._waiting, {}
         for future in waiting.values():
             if not future.done():
                 future.set_exception(LedgerFault(self._why()))
 
     def _why(self) -> str:
-        said = (self.folder / "daemon.err").read_text(errors="replace").strip().splitlines()
-        return said[-1] if said else f"the ledger died (exit {self._process.poll()})"
+        return self._said[-1] if self._said else f"the ledger died (exit {self._process.poll()})"

@@ -1,8 +1,9 @@
 """The ledger's own process: sockets in front of the desk, one sync behind every batch of replies.
 
-One loop and no threads. All requests that are readable in one turn become one write and one sync, and
-only then are their replies delivered, so waiting peers are grouped without a timer. The admin channel
-is an inherited descriptor and has no path; when it closes, the controller is gone and so is this.
+One loop and no threads. All requests that are readable in one turn become one write and one sync,
+and only then are their replies delivered, so waiting peers are grouped without a timer. The admin
+channel is an inherited descriptor and has no path; when it closes, the controller is gone and so
+is this.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from pathlib import Path
 from select import EPOLLIN, EPOLLOUT, epoll
 from typing import Final
 
-from crashpoint.ledger.book import Book, BookFault
+from crashpoint.ledger.book import Book, BookFault, lines_in
 from crashpoint.ledger.desk import Desk, Peer, Refused
+from crashpoint.ledger.tally import Tally
 
 __all__ = ["CONNECTIONS_MAX", "LINE_MAX", "PIPELINED_MAX", "Daemon", "SocketFault", "main"]
 
@@ -32,6 +34,8 @@ PIPELINED_MAX: Final = 1024
 """Requests a peer may send ahead of their replies; one that sends more in one piece is dropped."""
 CONNECTIONS_MAX: Final = 4096
 """Peers served at once; one more is hung up on."""
+AWAKE_S: Final = 100e-6
+"""Seconds to look for the next request before sleeping until it comes."""
 READ_SIZE: Final = 1 << 16
 EXIT_IO: Final = 74
 
@@ -60,9 +64,17 @@ class Daemon:
     """Serve one book on `invoke.sock` and `witness.sock` in a folder, and on the admin socket."""
 
     def __init__(
-        self, book: Book, sockets: Path, admin: socket.socket, *, invoke_mode: int = 0o600
+        self,
+        book: Book,
+        sockets: Path,
+        admin: socket.socket,
+        tally: Tally,
+        *,
+        invoke_mode: int = 0o600,
     ) -> None:
         self._book = book
+        self._tally = tally
+        self._tally.add(lines_in(book.path))
         self._desk = Desk(book.recovered, time.time_ns)
         self._epoll = epoll()
         self._connections: dict[int, _Connection] = {}
@@ -77,7 +89,7 @@ class Daemon:
         self._replies.append((self._admin, {"ready": True, "seq": 0}))
         self._deliver()
         while self._admin.open:
-            for fd, events in self._epoll.poll():
+            for fd, events in self._wait():
                 if fd in self._listeners:
                     self._accept(*self._listeners[fd])
                 elif events & EPOLLOUT:
@@ -87,8 +99,19 @@ class Daemon:
             fresh = self._desk.drain()
             if fresh:
                 self._book.append(fresh)
+                self._tally.add(fresh)
             self._deliver()
         self._book.close()
+
+    def _wait(self) -> list[tuple[int, int]]:
+        # A processor that has gone to sleep takes half as long to wake as a sync takes.
+        until = time.monotonic() + AWAKE_S
+        while time.monotonic() < until:
+            ready = self._epoll.poll(0)
+            if ready:
+                return ready
+            os.sched_yield()
+        return self._epoll.poll()
 
     def _listen(self, path: Path, handler: Handler, mode: int) -> None:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -176,15 +199,18 @@ def main(argv: list[str] | None = None, *, open_book: Callable[[Path], Book] = B
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--sockets", type=Path, required=True)
     parser.add_argument("--admin-fd", type=int, required=True)
+    parser.add_argument("--tally-fd", type=int, required=True)
     parser.add_argument("--invoke-mode", type=lambda text: int(text, 8), default=0o600)
     options = parser.parse_args(argv)
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     admin = socket.socket(fileno=options.admin_fd)
     os.set_inheritable(options.admin_fd, False)
+    tally = Tally(options.tally_fd)
+    os.close(options.tally_fd)
     try:
         book = open_book(options.folder)
-        Daemon(book, options.sockets, admin, invoke_mode=options.invoke_mode).run()
+        Daemon(book, options.sockets, admin, tally, invoke_mode=options.invoke_mode).run()
     except (BookFault, SocketFault) as fault:
         sys.stderr.write(f"crashpoint ledger: {fault}\n")
         return EXIT_IO

@@ -1,7 +1,7 @@
 """What the ledger answers: requests in, records and replies out, without any I/O.
 
-The daemon feeds it lines from three kinds of peer (invoke: a subject; witness: a receiver; admin: the
-controller) and must make the lines it asks for durable before it delivers a reply.
+The daemon feeds it lines from three kinds of peer (invoke: a subject; witness: a receiver; admin:
+the controller) and must make the lines it asks for durable before it delivers a reply.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ RECORDS_MAX: Final = 100_000
 TEXT_MAX: Final = 4_096
 """Characters in a request id, effect name or key."""
 DEPTH_MAX: Final = 64
-"""Lists and objects one inside the other in a request; records stand inside replies and evidence, so
-this is less than what `canonical` takes."""
+"""Lists and objects one inside the other in a request; records stand inside replies and evidence,
+so this is less than what `canonical` takes."""
 
 Reply = dict[str, Any]
 

@@ -40,8 +40,8 @@ class Count:
 def count(chain: SealedChain, wanted: Sequence[str]) -> Count:
     """Judge a sealed chain against the names of the effects that should have happened once each.
 
-    Never raises: a chain that does not verify, lacks its tail, contradicts itself or holds an effect
-    nobody expected is VOID with the reason.
+    Never raises: a chain that does not verify, lacks its tail, contradicts itself or holds an
+    effect nobody expected is VOID with the reason.
     """
     void = _unfit(chain) or fault_in(chain.trial, chain.key, chain.records)
     void = void or _contradiction(chain.records) or _stranger(chain.records, wanted)

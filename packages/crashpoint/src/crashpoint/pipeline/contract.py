@@ -47,6 +47,8 @@ class EnvSpec:
     distributions: Sequence[str] = ()
     """Packages whose version is read inside the subject and written into evidence."""
     python: str = sys.executable
+    path: Sequence[str] = ()
+    """Folders appended to its module search path."""
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,16 @@ different crashers under the same fold. The one here runs real processes and del
 from __future__ import annotations
 
 import asyncio
-import json
+import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from crashpoint.canonical import NotCanonical, parse
 from crashpoint.pipeline.contract import Launch
 from crashpoint.pipeline.faults import FAULTS, Fired
 from crashpoint.pipeline.points import Injection, PointSource, Reached
@@ -31,8 +32,22 @@ __all__ = [
     "NotReached",
     "Outcomes",
     "ProcessCrasher",
+    "UnusableResult",
     "World",
 ]
+
+RESULT_MAX: Final = 1 << 20
+"""Bytes of JSON that an entry may return."""
+RESULT_DEPTH_MAX: Final = 64
+"""Lists and objects one inside the other in it: it stands inside observations and evidence."""
+PASSED_MAX: Final = 1000
+"""Points remembered of one process; more are let pass and forgotten."""
+SAID_MAX: Final = 300
+"""Characters of a process's last line of stderr that are kept."""
+
+
+class UnusableResult(ValueError):
+    """What an entry returned cannot be kept; the message says why."""
 
 
 class Basis(StrEnum):
@@ -232,18 +247,17 @@ class _Watch:
     async def until(self, at: Injection | None, limit_s: float) -> Reached | Ended | Hung:
         exit_task = asyncio.ensure_future(self.subject.exit())
         point_task = asyncio.ensure_future(self._pass_points(at))
+        both = {exit_task, point_task}
         try:
-            async with asyncio.timeout(limit_s):
-                await asyncio.wait({exit_task, point_task}, return_when=asyncio.FIRST_COMPLETED)
-        except TimeoutError:
-            return Hung(self._said(), self.passed)
+            await asyncio.wait(both, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            point_task.cancel()
-            with suppress(asyncio.CancelledError):
-                await point_task
-        if not exit_task.done():
-            exit_task.cancel()
-            return point_task.result()
+            for task in both:
+                task.cancel()
+            await asyncio.gather(*both, return_exceptions=True)
+        if exit_task.cancelled():
+            if not point_task.cancelled():
+                return point_task.result()
+            return Hung(self._said(), self.passed)
         left = exit_task.result()
         return Ended(
             left.code,
@@ -259,19 +273,33 @@ class _Watch:
             async for reached in arrivals:
                 if at is not None and reached.point == at.point:
                     return reached
-                self._passed.append(reached.point.name)
+                if len(self._passed) < PASSED_MAX:
+                    self._passed.append(reached.point.name)
                 reached.release()
         raise AssertionError("a point source ended")
 
     def _result(self) -> Any:
+        """None when it returned nothing, for example because it was ended by a signal."""
         try:
-            return json.loads(Path(f"{self._output}.json").read_bytes())
-        except (OSError, ValueError):
+            with Path(f"{self._output}.json").open("rb") as file:
+                text = file.read(RESULT_MAX + 1)
+        except OSError:
             return None
+        if not text.endswith(b"\n"):
+            if len(text) <= RESULT_MAX:
+                return None
+            raise UnusableResult(f"what the entry returned has more than {RESULT_MAX} bytes")
+        try:
+            return parse(text, depth_max=RESULT_DEPTH_MAX)
+        except NotCanonical as error:
+            raise UnusableResult(f"what the entry returned cannot be kept: {error}") from None
 
     def _said(self) -> str:
         try:
-            lines = Path(f"{self._output}.err").read_text(errors="replace").strip().splitlines()
+            with Path(f"{self._output}.err").open("rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - 4 * SAID_MAX))
+                lines = file.read().decode(errors="replace").split("\n")
         except OSError:
             return ""
-        return lines[-1][:300] if lines else ""
+        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        return "".join(c if c.isprintable() else "\ufffd" for c in last[:SAID_MAX])

@@ -16,7 +16,7 @@ from crashpoint.ledger import oracle
 from crashpoint.ledger.chain import SealedChain
 from crashpoint.model import AtFault, FaultKind, Outcome
 
-__all__ = ["Ending", "Expectation", "Observed", "Result", "Verdict", "judge"]
+__all__ = ["Ending", "Expectation", "Observed", "Result", "Verdict", "how_it_ended", "judge"]
 
 KILLED_CODE: Final = -9
 
@@ -138,13 +138,13 @@ def _misplaced(chain: SealedChain, want: Expectation, seen: Observed) -> str | N
     if want.fault is None:
         return None
     if seen.fired is None or seen.first is None:
-        return f"{want.barrier} was never reached: {_how(seen.first)}"
+        return f"{want.barrier} was never reached: {how_it_ended(seen.first)}"
     if seen.fired["point"] != want.barrier:
         return f"the fault landed at {seen.fired['point']}, not at {want.barrier}"
     if not seen.fired["announced_within"]:
         return "the barrier was announced by a process outside the subject's tree"
     if want.fault == FaultKind.KILL and seen.first["code"] != KILLED_CODE:
-        return f"the first process did not die of the kill: {_how(seen.first)}"
+        return f"the first process did not die of the kill: {how_it_ended(seen.first)}"
     if seen.records_at_fault is None or seen.store is None or want.place is None:
         return "nothing was read between the fault and the recovery"
     crossed = oracle.crossings(chain.records[: seen.records_at_fault])
@@ -174,7 +174,9 @@ def _unfinished(seen: Observed, ending: Ending) -> str | None:
         if process is not None and process["how"] == "hung":
             return f"{name} hung: no end within the time limit{_said(process)}"
     if ending is Ending.NO_START:
-        return f"the recovery failed: {_how(seen.recovery)}"
+        return f"the recovery failed: {how_it_ended(seen.recovery)}"
+    if seen.first is not None and seen.first["how"] == "ended" and seen.first["code"] != 0:
+        return f"the run failed: {how_it_ended(seen.first)}"
     return "the engine does not call the run finished"
 
 
@@ -184,7 +186,8 @@ def _result(want: Expectation, seen: Observed) -> Result:
     return Result.SAME if digest(seen.final["result"]) == want.result else Result.WRONG
 
 
-def _how(process: Mapping[str, Any] | None) -> str:
+def how_it_ended(process: Mapping[str, Any] | None) -> str:
+    """A sentence about a process as `Observed` has it."""
     if process is None:
         return "no process ran"
     if process["how"] == "hung":

@@ -7,11 +7,21 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from crashpoint.canonical import NotCanonical, canonical
 from crashpoint.ledger.chain import Record
 from crashpoint.ledger.control import Ledger, LedgerFault, LedgerTrial
 from crashpoint.pipeline.contract import Adapter, Endpoints, Launch, Row, Trial
-from crashpoint.pipeline.crash import Crashed, Crasher, Ended, Hung, NotReached, Outcomes, World
-from crashpoint.pipeline.judge import Expectation, Observed, Verdict, judge
+from crashpoint.pipeline.crash import (
+    Crashed,
+    Crasher,
+    Ended,
+    Hung,
+    NotReached,
+    Outcomes,
+    UnusableResult,
+    World,
+)
+from crashpoint.pipeline.judge import Expectation, Observed, Verdict, how_it_ended, judge
 from crashpoint.pipeline.points import Injection, Point, PointSource
 from crashpoint.procs.zygote import ZygoteFault
 
@@ -97,10 +107,14 @@ async def _observe(running: _Running) -> Observed:
         await _steps(running, seen)
     except LedgerFault:
         raise
-    except (ZygoteFault, ProbeFailed) as fault:
+    except (ZygoteFault, ProbeFailed, UnusableResult) as fault:
         seen["error"] = str(fault)
     except Exception as error:  # noqa: BLE001  an adapter's own: VOID, and the matrix goes on
-        seen["error"] = f"{type(error).__name__}: {error}"
+        seen["error"] = f"{type(error).__name__}: {error}".encode(errors="replace").decode()
+    try:
+        canonical(seen)
+    except NotCanonical as error:
+        return Observed(seen["mode"], error=f"what was seen cannot be kept: {error}")
     return Observed(**seen)
 
 
@@ -156,7 +170,7 @@ def _prober(world: World, stage: Stage) -> Callable[[Launch], Awaitable[Any]]:
     async def probe(launch: Launch) -> Any:
         outcome = await stage.crasher.run(world, launch, None, limit_s=stage.limit_s)
         if not isinstance(outcome, Ended) or outcome.code != 0:
-            raise ProbeFailed(f"{launch.entry} did not answer: {_process(outcome)}")
+            raise ProbeFailed(f"{launch.entry} did not answer: {how_it_ended(_process(outcome))}")
         return outcome.result
 
     return probe

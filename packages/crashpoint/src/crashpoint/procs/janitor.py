@@ -15,7 +15,7 @@ import sys
 import time
 from contextlib import suppress
 
-GRACE_S = 5.0
+GRACE_S = 2.0
 
 
 def main() -> int:

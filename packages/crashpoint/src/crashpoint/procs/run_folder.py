@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -50,16 +51,11 @@ def run_folder() -> Iterator[RunFolder]:
 
     Raises FolderFault when TMPDIR is too long for a socket path or cannot be written to.
     """
-    try:
-        path = Path(tempfile.mkdtemp(prefix="crashpoint-"))
-    except OSError as error:
-        raise FolderFault(
-            f"cannot make a temporary folder: {error.strerror} ({error.filename}); "
-            "set TMPDIR to a folder that can be written to"
-        ) from error
+    # Not `gettempdir`, which takes another folder in silence when TMPDIR cannot be used.
+    parent = Path(os.environ.get("TMPDIR") or tempfile.gettempdir()).absolute()
+    path = parent / f"crashpoint-{secrets.token_hex(6)}"
     longest = len(os.fsencode(path / LONGEST_SOCKET))
     if longest > SOCKET_PATH_MAX:
-        path.rmdir()
         raise FolderFault(
             f"socket path too long: {path / LONGEST_SOCKET} has {longest} bytes, the kernel allows "
             f"{SOCKET_PATH_MAX}; set TMPDIR to a shorter folder, for example TMPDIR=/tmp"
@@ -73,8 +69,20 @@ def run_folder() -> Iterator[RunFolder]:
     )
     os.close(source)
     try:
+        # The janitor comes first: this process may be killed as soon as the folder is there.
+        _make(path)
         yield RunFolder(path, sink)
     finally:
         os.close(sink)
         helper.wait()
         shutil.rmtree(path, ignore_errors=True)
+
+
+def _make(path: Path) -> None:
+    try:
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        raise FolderFault(
+            f"cannot make a temporary folder: {error.strerror} ({path}); "
+            "set TMPDIR to a folder that can be written to"
+        ) from error

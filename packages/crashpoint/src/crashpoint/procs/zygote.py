@@ -67,25 +67,19 @@ class Subject:
 
     def kill(self) -> Sequence[int]:
         """SIGKILL the whole tree, stopped first so that none escapes; returns its process ids."""
-        pids = self.stop()
-        self._signal(pids, signal.SIGKILL)
-        return pids
+        return tree.kill_all(self._keeper)
 
     def thaw(self) -> None:
         """SIGCONT the whole tree."""
-        self._signal(self.members(), signal.SIGCONT)
+        for pid in self.members():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
 
     async def release(self) -> None:
         """Have the keeper kill what is left, and wait until all of it and the keeper are gone."""
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
         await self._gone.wait()
-
-    @staticmethod
-    def _signal(pids: Sequence[int], number: signal.Signals) -> None:
-        for pid in pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, number)
 
     def _hear(self) -> None:
         try:
@@ -132,33 +126,42 @@ class Zygote:
         distributions: Sequence[str],
         errors: Path,
         adopt: Callable[[int], None],
+        path: Sequence[str] = (),
     ) -> Zygote:
         """Start an interpreter and import `preload` in it; `errors` receives its stderr.
 
-        Raises ZygoteFault when it cannot import them.
+        `path` is appended to its module search path. Raises ZygoteFault when it does not start or
+        cannot import them.
         """
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        spec = json.dumps({"preload": list(preload), "distributions": list(distributions)})
+        spec = {"preload": list(preload), "distributions": list(distributions), "path": list(path)}
         with theirs, errors.open("ab") as log:
-            process = subprocess.Popen(
-                [python, inside_zygote.__file__, str(theirs.fileno()), spec],
-                pass_fds=(theirs.fileno(),),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            try:
+                process = subprocess.Popen(
+                    [python, inside_zygote.__file__, str(theirs.fileno()), json.dumps(spec)],
+                    pass_fds=(theirs.fileno(),),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                ours.close()
+                raise ZygoteFault(f"cannot start {python}: {error.strerror}") from error
         adopt(process.pid)
         zygote = cls(process, ours)
         try:
-            message = await asyncio.wait_for(_receive(ours), READY_S)
-        except TimeoutError:
-            message = b""
-        facts = json.loads(message or b'{"error": "it died or did not answer"}')
-        if "error" in facts:
-            await zygote.close()
-            raise ZygoteFault(f"{python} cannot import {', '.join(preload)}: {facts['error']}")
-        zygote.facts = facts
+            zygote.facts = await asyncio.wait_for(_facts(ours), READY_S)
+        except BaseException as error:
+            # Nobody waits for what it is doing: it may be deep in an import.
+            process.kill()
+            await asyncio.shield(zygote.close())
+            if isinstance(error, TimeoutError):
+                raise ZygoteFault(f"{python} did not get ready in {READY_S:.0f} s") from None
+            if isinstance(error, ZygoteFault):
+                wanted = f" cannot import {', '.join(preload)}" if preload else ""
+                raise ZygoteFault(f"{python}{wanted}: {error}") from None
+            raise
         return zygote
 
     async def fork(self, request: Mapping[str, Any]) -> Subject:
@@ -170,7 +173,11 @@ class Zygote:
                 socket.send_fds(self._control, [json.dumps(request).encode()], [theirs.fileno()])
             except OSError as error:
                 subject._fail(ZygoteFault(f"the zygote is gone: {error.strerror}"))  # noqa: SLF001
-        await subject.started()
+        try:
+            await subject.started()
+        except BaseException:
+            await asyncio.shield(subject.release())
+            raise
         return subject
 
     async def close(self) -> None:
@@ -179,7 +186,7 @@ class Zygote:
         await asyncio.to_thread(self._process.wait)
 
 
-async def _receive(control: socket.socket) -> bytes:
+async def _facts(control: socket.socket) -> Mapping[str, Any]:
     loop = asyncio.get_running_loop()
     readable = asyncio.Event()
     loop.add_reader(control, readable.set)
@@ -187,4 +194,7 @@ async def _receive(control: socket.socket) -> bytes:
         await readable.wait()
     finally:
         loop.remove_reader(control)
-    return control.recv(1 << 20)
+    facts: dict[str, Any] = json.loads(control.recv(1 << 20) or b'{"error": "it died"}')
+    if "error" in facts:
+        raise ZygoteFault(facts["error"])
+    return facts

@@ -23,11 +23,11 @@ class Shade(NamedTuple):
 
 PALETTE: Final[Mapping[Outcome, Shade]] = MappingProxyType(
     {
-        Outcome.EXACTLY_ONCE: Shade("#cfe8e2", "#123a33", "green"),
-        Outcome.DUPLICATED: Shade("#f0a03c", "#2b1700", "yellow"),
-        Outcome.DIVERGED: Shade("#b03a7c", "#ffffff", "magenta"),
-        Outcome.LOST: Shade("#27345a", "#ffffff", "blue"),
-        Outcome.VOID: Shade("#f4f3f0", "#33302b", "bright_black"),
+        Outcome.EXACTLY_ONCE: Shade("#a9dccf", "#0d332b", "green"),
+        Outcome.DUPLICATED: Shade("#e8962e", "#2b1700", "yellow"),
+        Outcome.DIVERGED: Shade("#bd4489", "#ffffff", "magenta"),
+        Outcome.LOST: Shade("#1c2748", "#ffffff", "bright_blue"),
+        Outcome.VOID: Shade("#f6f5f2", "#33302b", "bright_black"),
     }
 )
 """Outcome -> its colours. VOID is also hatched where hatching is possible."""

@@ -6,12 +6,13 @@ what names contain.
 
 from __future__ import annotations
 
-import textwrap
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final
 
-from crashpoint.report.view import Cell, View, count, duration, interval, plain, plural
+from crashpoint.report.view import Cell, View, interval
+from crashpoint.report.words import READING, RECOVERING, count, duration, folded, plain, plural
 
 __all__ = ["matrix", "reading"]
 
@@ -40,28 +41,30 @@ def matrix(document: Mapping[str, Any], *, seconds: float | None = None) -> str:
 
 def reading() -> str:
     """How to read the result, in three lines."""
-    return "\n".join(
-        (
-            "How to read it: b0 is before the effect and before its completion is saved, b1 between"
-            " the two,",
-            "b2 after both. `hits` are the trials with the predicted outcome out of all, VOID"
-            " included. A red cell",
-            "(DUPLICATED, DIVERGED, LOST) that was predicted is a fact about the row, not a fault of"
-            " the run.",
-        )
-    )
+    return "\n".join(folded(f"How to read it: {READING}", WIDTH))
 
 
 def _title(view: View) -> str:
     document = view.document
-    barriers = ", ".join(view.barriers)
-    lines = [
-        f"{plain(document['name'])}: {document['fault']} at {barriers},"
-        f" {plural(document['k'], 'trial')} a cell",
-        *view.engines(),
-        plain(document["command"]),
-    ]
-    return "\n".join(part for line in lines for part in _folded(line))
+    about = f"{plain(document['name'])}: {document['fault']} at {', '.join(view.barriers)}"
+    lines = [f"{about}, {plural(document['k'], 'trial')} a cell", *view.engines()]
+    folds = [part for line in lines for part in folded(line, WIDTH, rest="    ")]
+    return "\n".join([*folds, *_command(plain(document["command"]))])
+
+
+def _command(command: str) -> Iterator[str]:
+    """The command over several lines so that it can still be pasted into a shell."""
+    try:
+        words = [shlex.quote(word) for word in shlex.split(command)]
+    except ValueError:  # no shell would take it either
+        words = [command]
+    line = ""
+    for word in words:
+        if line and len(line) + len(word) + len(" \\") >= WIDTH:
+            yield f"{line} \\"
+            line = "   "
+        line += f"{' ' if line else ''}{word}"
+    yield line
 
 
 def _outcomes(view: View) -> str:
@@ -80,7 +83,7 @@ def _outcomes(view: View) -> str:
             ]
         )
         if len(cell.counts) > 1:
-            remarks[n] = f"{'':4}seen: {cell.counted()}"
+            remarks[n] = cell.counted()
     return _table(lines, right=(4, 5, 6), below=remarks)
 
 
@@ -107,12 +110,8 @@ def _times(view: View) -> str:
         for cell in view.cells
     ]
     table = _table(lines, right=range(2, len(lines[0])))
-    explained = (
-        "Time to recover, from the fault to the engine's final state. hot: a process with the engine"
-        " already\nimported took over; cold: a fresh interpreter did. p95 needs 30 trials."
-    )
     waits = _bulleted("waits that the engine forces on a recovery", view.waits())
-    return "\n".join([explained, "", table, *waits])
+    return "\n".join([*folded(RECOVERING, WIDTH), "", table, *waits])
 
 
 def _time(times: Mapping[str, int] | None, name: str) -> str:
@@ -125,7 +124,7 @@ def _last_line(view: View, seconds: float | None) -> str:
     took = "" if seconds is None else f" in {seconds:.1f} s"
     trials = plural(view.trials, "trial")
     line = f"{trials}{took}{view.totals().removeprefix(trials)}: {view.verdict()}."
-    return "\n".join(textwrap.wrap(f"{line} Exit status {view.exit_code}.", WIDTH))
+    return "\n".join(folded(f"{line} Exit status {view.exit_code}.", WIDTH))
 
 
 def _place(view: View, cell: Cell) -> list[str]:
@@ -138,13 +137,7 @@ def _bulleted(title: str, lines: Sequence[str]) -> Iterator[str]:
     if lines:
         yield f"{title}:"
     for line in lines:
-        yield from textwrap.wrap(
-            line, WIDTH, initial_indent="  - ", subsequent_indent="    ", break_on_hyphens=False
-        )
-
-
-def _folded(line: str) -> list[str]:
-    return textwrap.wrap(line, WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+        yield from folded(line, WIDTH, first="  - ", rest="    ")
 
 
 def _table(
@@ -153,7 +146,7 @@ def _table(
     right: Sequence[int],
     below: Mapping[int, str] = MappingProxyType({}),
 ) -> str:
-    """Aligned columns under a rule; columns in `right` end flush, `below` stands under its line."""
+    """Aligned columns under a rule; those in `right` end flush, `below` follows its line."""
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     done = []
     for n, line in enumerate(lines):
@@ -165,5 +158,5 @@ def _table(
         if n == 0:
             done.append("-" * (sum(widths) + len(GAP) * (len(widths) - 1)))
         if n in below:
-            done.append(below[n])
+            done.append(" " * (sum(widths[:3]) + 3 * len(GAP)) + below[n])
     return "\n".join(done)

@@ -10,20 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from crashpoint.model import Outcome, worst
+from crashpoint.report.words import count, duration, plain, plural
 
-__all__ = [
-    "EXIT_MEANING",
-    "Cell",
-    "View",
-    "count",
-    "duration",
-    "interval",
-    "plain",
-    "plural",
-    "times",
-]
+__all__ = ["EXIT_MEANING", "Cell", "View", "interval", "times"]
 
-EXIT_MEANING: Final[Mapping[int, str]] = {
+EXIT_MEANING: Final = {
     0: "every cell agrees with its prediction",
     1: "a cell disagrees with its prediction",
     3: "nothing is certified",
@@ -64,6 +55,27 @@ class Cell:
     def as_predicted(self) -> bool:
         """Whether all k trials showed the predicted outcome."""
         return self.hits == self.k
+
+    @property
+    def alarm(self) -> str:
+        """What a reader of the cell must not miss, or nothing."""
+        if self.differing and self.observed is not self.predicted:
+            return f"predicted {self.predicted}"
+        if self.differing:
+            return f"{self.differing} differ"
+        if not self.counts:
+            return f"none of {self.k} run"
+        return f"{self.void} of {self.k} VOID" if self.void_above else ""
+
+    @property
+    def red_predicted(self) -> bool:
+        """Whether the model predicts anything but EXACTLY_ONCE."""
+        return self.predicted is not Outcome.EXACTLY_ONCE
+
+    @property
+    def shown(self) -> str:
+        """The observed outcome, or that nothing was run."""
+        return self.observed if self.counts else "not run"
 
     @property
     def where(self) -> str:
@@ -153,12 +165,16 @@ class View:
             wrong = [cell.where for cell in self.cells if cell.differing]
             if len(wrong) > 1:
                 return f"{count(len(wrong))} cells disagree with their prediction"
-        return EXIT_MEANING.get(self.exit_code, f"exit status {self.exit_code}")
+        if self.exit_code == 3:
+            dead = not all(control["alive"] for control in self.document["summary"]["controls"])
+            why = "a control is dead" if dead else "too many trials are VOID or were not run"
+            return f"{EXIT_MEANING[3]}, because {why}"
+        return EXIT_MEANING[self.exit_code]
 
     def engines(self) -> list[str]:
         """Each engine with the versions read inside its subjects."""
         return [
-            f"{plain(name)}: {_versions(facts['subject'], self.document['crashpoint'])}"
+            f"engine {plain(name)}: {_versions(facts['subject'], self.document['crashpoint'])}"
             for name, facts in self.document["engines"].items()
         ]
 
@@ -205,47 +221,21 @@ class View:
         return remarks
 
 
-def count(number: int) -> str:
-    """A number with thousands apart: 1,800."""
-    return f"{number:,}"
-
-
-def plural(number: int, noun: str) -> str:
-    """A number and its noun: 1 trial, 1,800 trials."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
-
-
 def interval(cell: Cell) -> str:
     """The 95% Wilson interval in percent: "92.9-100.0%"."""
     return f"{cell.low * 100:.1f}-{cell.high * 100:.1f}%"
-
-
-def duration(us: float) -> str:
-    """Microseconds to three digits: 940 us, 8.31 ms, 141 ms, 2.04 s."""
-    for limit, unit, scale in ((999.5, "us", 1), (999_500, "ms", 1e3)):
-        if us < limit:
-            return f"{_three(us / scale)} {unit}"
-    return f"{_three(us / 1e6)} s"
 
 
 def times(found: Mapping[str, int] | None) -> str:
     """Median, p95 if there is one, maximum and n of a cell's times in one phrase."""
     if found is None:
         return "none"
+    if found["n"] == 1:
+        return f"{duration(found['median'])}, n 1"
     words = [f"median {duration(found['median'])}"]
     if "p95" in found:
         words.append(f"p95 {duration(found['p95'])}")
     return ", ".join([*words, f"max {duration(found['max'])}", f"n {found['n']}"])
-
-
-def plain(text: object) -> str:
-    """Text on one line without control characters: what a subject said is shown, never obeyed."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in str(text))
-
-
-def _three(value: float) -> str:
-    digits = 2 if value < 9.995 else 1 if value < 99.95 else 0
-    return f"{value:.{digits}f}"
 
 
 def _cell(document: Mapping[str, Any], cell: Mapping[str, Any]) -> Cell:

@@ -25,6 +25,8 @@ from crashpoint.pipeline.points import Point, Reached
 __all__ = ["BarrierSource", "PointSocket"]
 
 LINE_MAX: Final = 1 << 16
+CONNECTIONS_MAX: Final = 512
+"""Peers served at once; one more is hung up on."""
 
 
 class PointSocket:
@@ -32,7 +34,7 @@ class PointSocket:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._queues: dict[str, asyncio.Queue[Reached]] = {}
+        self._sources: dict[str, BarrierSource] = {}
         self._serving: set[asyncio.Task[Any]] = set()
 
     async def __aenter__(self) -> Self:
@@ -57,16 +59,20 @@ class PointSocket:
 
     def source(self, token: str, barriers: Sequence[str]) -> BarrierSource:
         """The points that the holder of `token` announces."""
-        queue = self._queues.setdefault(token, asyncio.Queue())
-        return BarrierSource(self, token, barriers, queue)
+        return self._sources.setdefault(token, BarrierSource(self, token, barriers))
 
     def forget(self, token: str) -> None:
-        """Refuse the token from now on."""
-        self._queues.pop(token, None)
+        """Refuse the token from now on, and let go of who still waits under it."""
+        source = self._sources.pop(token, None)
+        if source is not None:
+            source.release_all()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
+        if len(self._serving) >= CONNECTIONS_MAX:
+            writer.close()
+            return
         self._serving.add(task)
         # Peers are killed in the middle of anything, and the server is closed under waiting ones.
         with suppress(ConnectionError, asyncio.CancelledError):
@@ -78,49 +84,55 @@ class PointSocket:
         peer: socket.socket = writer.get_extra_info("socket")
         pid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
         passed: Counter[str] = Counter()
-        while True:
+        line = await _line(reader)
+        while line.endswith(b"\n"):
             try:
-                line = await reader.readline()
-            except ValueError:
-                line = b"too long\n"
-            if not line.endswith(b"\n"):
-                return
-            queue, name = self._read(line)
-            if queue is None:
-                answer: dict[str, object] = {"error": name}
+                source, name = self._read(line)
+            except Refused as refusal:
+                answer: dict[str, object] = {"error": str(refusal)}
             else:
                 passed[name] += 1
-                point = Point("barrier", name, passed[name])
-                future = asyncio.get_running_loop().create_future()
-                queue.put_nowait(Reached(point, pid, future))
-                answer = await future
+                answer = await source.announce(Point("barrier", name, passed[name]), pid)
             writer.write(json.dumps(answer).encode() + b"\n")
+            await writer.drain()  # a peer that does not read its answers gets no more of them
+            line = await _line(reader)
 
-    def _read(self, line: bytes) -> tuple[asyncio.Queue[Reached] | None, str]:
+    def _read(self, line: bytes) -> tuple[BarrierSource, str]:
         try:
             request = parse(line)
-            queue, name = self._queues.get(request["trial"]), request["point"]
+            token, name = request["trial"], request["point"]
         except (NotCanonical, TypeError, KeyError):
-            return None, 'an announcement is one line {"trial": TOKEN, "point": NAME}'
-        if queue is None or not isinstance(name, str):
-            return None, "no open trial for this token"
-        return queue, name
+            token = name = None
+        if not isinstance(token, str) or not isinstance(name, str):
+            raise Refused('an announcement is one line {"trial": TOKEN, "point": NAME}')
+        source = self._sources.get(token)
+        if source is None:
+            raise Refused("no open trial for this token")
+        known = [point.name for point in source.known()]
+        if name not in known:
+            raise Refused(f"no point {name[:80]!r}; there are {', '.join(known)}")
+        return source, name
+
+
+class Refused(Exception):
+    """An announcement that is answered with an error; str() is the answer."""
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    """The next line; what is longer than LINE_MAX ends the conversation like a hang-up."""
+    with suppress(ValueError):
+        return await reader.readline()
+    return b""
 
 
 class BarrierSource:
     """The announcements of one trial's processes."""
 
-    def __init__(
-        self,
-        points: PointSocket,
-        token: str,
-        barriers: Sequence[str],
-        queue: asyncio.Queue[Reached],
-    ) -> None:
+    def __init__(self, points: PointSocket, token: str, barriers: Sequence[str]) -> None:
         self._points = points
         self._token = token
         self._barriers = barriers
-        self._queue = queue
+        self._queue: asyncio.Queue[Reached] = asyncio.Queue()
 
     def known(self) -> Sequence[Point]:
         """The barriers, in the order in which a run passes them."""
@@ -139,3 +151,15 @@ class BarrierSource:
         """Announcements in the order of their arrival."""
         while True:
             yield await self._queue.get()
+
+    async def announce(self, point: Point, pid: int) -> dict[str, object]:
+        """Say that the process stands at the point; returns the answer it is to get."""
+        future = asyncio.get_running_loop().create_future()
+        self._queue.put_nowait(Reached(point, pid, future))
+        answer: dict[str, object] = await future
+        return answer
+
+    def release_all(self) -> None:
+        """Let go of every announcement that nobody asked for."""
+        while not self._queue.empty():
+            self._queue.get_nowait().release()

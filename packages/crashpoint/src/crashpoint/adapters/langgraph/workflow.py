@@ -11,7 +11,7 @@ import json
 import os
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any, TypedDict
 
@@ -48,7 +48,8 @@ def resume(effect_mode: str, determinism: str, database: str) -> Any:
 def look(effect_mode: str, determinism: str, database: str) -> dict[str, Any]:
     """The engine's word on the run: {next, values, step}."""
     with closing(_connect(database)) as connection:
-        graph = _graph(effect_mode, determinism).compile(checkpointer=SqliteSaver(connection))
+        saver = SqliteSaver(connection)
+        graph = _graph(effect_mode, determinism, reach).compile(checkpointer=saver)
         state = graph.get_state(CONFIG)
     step = state.metadata.get("step") if state.metadata else None
     return {"next": list(state.next), "values": state.values, "step": step}
@@ -57,7 +58,7 @@ def look(effect_mode: str, determinism: str, database: str) -> dict[str, Any]:
 def _run(given: Order | None, effect_mode: str, determinism: str, database: str) -> Any:
     with closing(_connect(database)) as connection:
         saver = AnnouncingSaver(connection)
-        graph = _graph(effect_mode, determinism).compile(checkpointer=saver)
+        graph = _graph(effect_mode, determinism, saver.announce).compile(checkpointer=saver)
         return graph.invoke(given, CONFIG, durability="sync")
 
 
@@ -69,7 +70,9 @@ class AnnouncingSaver(SqliteSaver):
     """SqliteSaver that holds every write of the payment at b1 and stops after its checkpoint at b2.
 
     `put_writes` and `put` run on a pool without order between them. Whichever comes first announces
-    b1; the other waits behind the same lock, so neither can persist before the answer.
+    b1; the other waits behind the same lock, so neither can persist before the answer. Points are
+    announced under the saver's own lock: a process frozen with a transaction open would lock the
+    database for everyone.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -101,17 +104,24 @@ class AnnouncingSaver(SqliteSaver):
             return super().put(config, checkpoint, metadata, new_versions)
         self._hold_at_b1()
         saved = super().put(config, checkpoint, metadata, new_versions)
-        reach("b2")
+        self.announce("b2")
         return saved
+
+    def announce(self, point: str) -> None:
+        """Announce a point while no thread is in the database."""
+        with self.lock:
+            reach(point)
 
     def _hold_at_b1(self) -> None:
         with self._gate:
             if not self._passed_b1:
-                reach("b1")
+                self.announce("b1")
                 self._passed_b1 = True
 
 
-def _graph(effect_mode: str, determinism: str) -> StateGraph[Order]:
+def _graph(
+    effect_mode: str, determinism: str, announce: Callable[[str], None]
+) -> StateGraph[Order]:
     def prepare(state: Order) -> Order:
         return {"identity": os.urandom(16).hex()}
 
@@ -121,7 +131,7 @@ def _graph(effect_mode: str, determinism: str) -> StateGraph[Order]:
             action["memo"] = os.urandom(8).hex()
         content = hashlib.sha256(json.dumps(action, sort_keys=True).encode()).hexdigest()
         keys = {"naive": None, "idempotent": content, "twophase": state["identity"]}
-        reach("b0")
+        announce("b0")
         effect(EFFECT, action, keys[effect_mode])
         return {"payment": action}
 

@@ -1,0 +1,80 @@
+"""Points that a program announces itself: `point("reply")`.
+
+Nobody listens in production, and a point costs a comparison there. Under a sweep the listener is a
+crasher in the same process, which counts and raises `Crash`, or a socket with a controller behind it.
+Standard library only, any Python >= 3.9.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import FrameType
+from typing import Protocol
+
+from crashpoint.inside import client
+
+__all__ = ["Crash", "Listener", "allow", "current", "listen", "place", "point"]
+
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Crash(BaseException):
+    """This process is dead. No `except Exception` catches it, and what it does later is undone."""
+
+
+class Listener(Protocol):
+    """Somebody who wants to know where the program is."""
+
+    def reached(self, name: str) -> None:
+        """A point is reached. May raise Crash, and may never return."""
+
+    def allow(self) -> None:
+        """Something that lasts is about to be done; raises Crash in a process that is dead."""
+
+
+class _Socket:
+    """Announces each point to the controller and waits for its word."""
+
+    def reached(self, name: str) -> None:
+        client.reach(name)
+
+    def allow(self) -> None:
+        """A process that a controller killed asks nothing."""
+
+
+_listener: Listener | None = _Socket() if "CRASHPOINT_POINTS" in os.environ else None
+
+
+def point(kind: str, name: str = "") -> None:
+    """Announce that this place is reached: which kind of moment and, where it helps, of what."""
+    if _listener is not None:
+        _listener.reached(f"{kind}:{name}" if name else kind)
+
+
+def allow() -> None:
+    """Call before anything that outlives the process: a dead one raises Crash here instead."""
+    if _listener is not None:
+        _listener.allow()
+
+
+def current() -> Listener | None:
+    """Who listens now."""
+    return _listener
+
+
+def place() -> str:
+    """Where the program stands, as `file:line function`: the nearest frame that is not ours."""
+    frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  there is no public way
+    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    return f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+
+
+def listen(listener: Listener | None) -> Listener | None:
+    """Set who listens in this process and return who did before."""
+    global _listener
+    before, _listener = _listener, listener
+    return before

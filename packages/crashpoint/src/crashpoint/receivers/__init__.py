@@ -1,0 +1,1 @@
+"""The outside world of a subject: an issue tracker, a payments service, a person to ask."""

@@ -1,0 +1,279 @@
+"""Discover, plan, run, judge: the loop of a sweep, over any crasher.
+
+A clean run finds the points. Each is crashed at in a world of its own, and the restart left to end;
+with depth 2 the restart is crashed at each point *it* reaches, and so on. A process that does not
+pass the points it passed before is not re-planned but reported: it is not deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from crashpoint.canonical import NotCanonical, digest
+from crashpoint.model import Outcome, worst
+from crashpoint.pipeline.crash import Basis
+from crashpoint.pipeline.judge import Ending, Result
+from crashpoint.sweep.words import DISCOVER, Process, Scenario, Seen, SweepFault, Verdict, When
+
+__all__ = ["RETRIES", "Crasher", "Discovery", "Sweep", "judge"]
+
+RETRIES: Final = 3
+"""Restarts that may fail one after the other before a run is called a crash loop."""
+
+W = TypeVar("W")
+
+
+class Crasher(Protocol[W]):
+    """Runs a job's processes in worlds of its kind."""
+
+    basis: Basis
+
+    def fresh(self) -> W:
+        """A world in which nothing has happened yet."""
+        ...
+
+    def run(self, world: W, *, resume: bool, at: int) -> Process:
+        """Run the start or the resume entry and crash it at its `at`-th point.
+
+        0 lets it end; so does DISCOVER, and then `places` says where its points are.
+        """
+        ...
+
+    def snapshot(self, world: W) -> Any:
+        """What `restore` needs in order to make this world again."""
+        ...
+
+    def restore(self, snapshot: Any) -> W:
+        """A world as it was; each call gives one that can be used up."""
+        ...
+
+    def key(self, world: W) -> Hashable:
+        """Equal for worlds in which recovery cannot differ: durable state, receivers, counters."""
+        ...
+
+    def seen(self, world: W) -> Seen:
+        """What reached the outside."""
+        ...
+
+    def drop(self, world: W) -> None:
+        """The world is not needed any more."""
+        ...
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """What a run without a crash showed: its points in order, what it did, what it returned."""
+
+    points: list[str]
+    seen: Seen
+    result: str | None
+    """Digest of what it returned; None when two clean runs returned different things."""
+    places: list[str]
+    """Where in the code each point is, as far as that is known."""
+
+
+class Sweep(Generic[W]):
+    """One job under one crasher. `scenarios()` yields them as they are judged, in a fixed order."""
+
+    def __init__(
+        self, crasher: Crasher[W], *, depth: int = 2, dedupe: bool = True, result: bool = True
+    ) -> None:
+        if depth < 1:
+            raise SweepFault(f"depth {depth}: a sweep crashes at least once, so 1 or more")
+        self._crasher = crasher
+        self._depth = depth
+        self._compare = result
+        self._known: dict[Hashable, list[Scenario]] | None = {} if dedupe else None
+        self.processes = 0
+        """Process lifetimes so far."""
+        self.recovered = 0
+        """Worlds that were really recovered; fewer than scenarios when equal ones were not."""
+        self.found = self._discover()
+
+    def scenarios(self, only: tuple[int, ...] | None = None) -> Iterator[Scenario]:
+        """Every scenario up to the depth, or the one with a path; raises SweepFault."""
+        points = self.found.points
+        firsts = range(1, len(points) + 1) if only is None else [self._first_of(only)]
+        for n in firsts:
+            world = self._crasher.fresh()
+            stray = self._crash(world, n, points, resume=False)
+            if stray is not None:
+                yield Scenario((n,), (points[n - 1],), stray)
+                continue
+            yield from self._after(world, (n,), (points[n - 1],), only)
+
+    def _first_of(self, only: tuple[int, ...]) -> int:
+        if not only or not 1 <= only[0] <= len(self.found.points):
+            raise SweepFault(f"the program has {len(self.found.points)} points, not {only}")
+        return only[0]
+
+    def _discover(self) -> Discovery:
+        """Run without a crash, twice: a program that differs from itself cannot be swept."""
+        first, second = self._clean(), self._clean()
+        difference = _difference(first[0].passed, second[0].passed)
+        if difference is not None:
+            raise SweepFault(f"the program is not deterministic without a crash: {difference}")
+        if first[1].crossings.keys() != second[1].crossings.keys():
+            strange = sorted(first[1].crossings.keys() ^ second[1].crossings.keys())[0]
+            raise SweepFault(
+                f"the program is not deterministic: effect {strange!r} is in one of two clean runs; "
+                "name effects by what does not change (see docs/sweep.md)"
+            )
+        if not first[0].passed:
+            raise SweepFault("the program announces no point: there is nowhere to crash it")
+        results = {_result_digest(process) for process, _ in (first, second)}
+        result = results.pop() if len(results) == 1 and self._compare else None
+        return Discovery(first[0].passed, first[1], result, first[0].places)
+
+    def _clean(self) -> tuple[Process, Seen]:
+        world = self._crasher.fresh()
+        process = self._run(world, resume=False, at=DISCOVER)
+        seen = self._crasher.seen(world)
+        self._crasher.drop(world)
+        if process.when is not When.ENDED:
+            raise SweepFault(
+                f"NO_START: without a crash the program {process.when}: {process.said}"
+            )
+        return process, seen
+
+    def _run(self, world: W, *, resume: bool, at: int) -> Process:
+        self.processes += 1
+        return self._crasher.run(world, resume=resume, at=at)
+
+    def _crash(self, world: W, n: int, points: Sequence[str], *, resume: bool) -> Verdict | None:
+        """Crash at the n-th point; a verdict only when that did not come about as planned."""
+        process = self._run(world, resume=resume, at=n)
+        difference = _difference(points[:n], process.passed)
+        if process.when is When.CRASHED and difference is None:
+            return None
+        self._crasher.drop(world)
+        if difference is not None:
+            return Verdict(Outcome.VOID, void=f"not deterministic: {difference}")
+        return Verdict(
+            Outcome.VOID,
+            void=f"point {n} was passed and the process {process.when}: {process.said}",
+        )
+
+    def _after(
+        self,
+        world: W,
+        path: tuple[int, ...],
+        names: tuple[str, ...],
+        only: tuple[int, ...] | None,
+    ) -> Iterator[Scenario]:
+        """The scenario that crashed as `path` says and is now left to end, and all deeper ones."""
+        if self._known is None or only is not None:
+            yield from self._recovered(world, path, names, only)
+            return
+        key = (len(path), self._crasher.key(world))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = []
+            for scenario in self._recovered(world, path, names, only):
+                tail = slice(len(path), None)
+                known.append(
+                    replace(scenario, path=scenario.path[tail], names=scenario.names[tail])
+                )
+                yield scenario
+            return
+        self._crasher.drop(world)
+        for scenario in known:
+            yield replace(scenario, path=path + scenario.path, names=names + scenario.names)
+
+    def _recovered(
+        self,
+        world: W,
+        path: tuple[int, ...],
+        names: tuple[str, ...],
+        only: tuple[int, ...] | None,
+    ) -> Iterator[Scenario]:
+        deeper = len(path) < self._depth if only is None else path != only
+        snapshot = self._crasher.snapshot(world) if deeper else None
+        self.recovered += 1
+        process, verdict = self._recover(world)
+        if only is None or path == only:
+            yield Scenario(path, names, verdict)
+        if snapshot is None:
+            return
+        points = process.passed
+        wanted = range(1, len(points) + 1) if only is None else [only[len(path)]]
+        for n in wanted:
+            if n > len(points):
+                raise SweepFault(f"the restart after {names} has {len(points)} points, not {n}")
+            again = self._crasher.restore(snapshot)
+            here, named = (*path, n), (*names, points[n - 1])
+            stray = self._crash(again, n, points, resume=True)
+            if stray is not None:
+                yield Scenario(here, named, stray)
+                continue
+            yield from self._after(again, here, named, only)
+
+    def _recover(self, world: W) -> tuple[Process, Verdict]:
+        """Restart until it ends, hangs, or has failed too often; judge what is there then."""
+        first = process = self._run(world, resume=True, at=0)
+        failures = 1
+        while process.when is When.FAILED and failures < RETRIES:
+            failures += 1
+            process = self._run(world, resume=True, at=0)
+        verdict = judge(self.found, process, self._crasher.seen(world))
+        self._crasher.drop(world)
+        return first, verdict
+
+
+def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
+    """The verdict on a scenario whose last process ended like this; never raises."""
+    strange = seen.crossings.keys() - found.seen.crossings.keys()
+    outcomes, dups, missing = [], 0, 0
+    for name, usual in found.seen.crossings.items():
+        actions = seen.crossings.get(name, ())
+        surplus = len(actions) - len(usual)
+        if surplus > 0:
+            dups += surplus
+            same = len(set(actions)) <= len(set(usual))
+            outcomes.append(Outcome.DUPLICATED if same else Outcome.DIVERGED)
+        elif surplus < 0:
+            missing -= surplus
+            outcomes.append(Outcome.LOST)
+    outcome = worst(outcomes) if outcomes else Outcome.EXACTLY_ONCE
+    ending, void = Ending.ENDED, None
+    if last.when is When.HUNG:
+        ending, void = Ending.STUCK, f"the restart hung: {last.said}"
+    elif last.when is not When.ENDED:
+        ending, void = Ending.CRASHLOOP, f"{RETRIES} restarts failed: {last.said}"
+    elif strange:
+        outcome, dups = Outcome.DIVERGED, dups + sum(len(seen.crossings[s]) for s in strange)
+    result = Result.NOT_CHECKED
+    if found.result is not None and last.when is When.ENDED:
+        result = Result.SAME if _result_digest(last) == found.result else Result.WRONG
+    return Verdict(
+        outcome if void is None else Outcome.VOID,
+        ending,
+        result,
+        dups,
+        missing,
+        seen.asks,
+        seen.model_calls - found.seen.model_calls,
+        void,
+    )
+
+
+def _result_digest(process: Process) -> str | None:
+    if process.result is None:
+        return ""
+    try:
+        return digest(process.result)
+    except NotCanonical:
+        return None
+
+
+def _difference(planned: Sequence[str], passed: Sequence[str]) -> str | None:
+    """The first point at which two processes differ, in words, or None."""
+    if planned == passed:
+        return None
+    for n, (one, other) in enumerate(zip_longest(planned, passed), start=1):
+        if one != other:
+            return f"point {n} was {one or 'the end'} and is now {other or 'the end'}"
+    return None

@@ -1,0 +1,197 @@
+"""In-process worlds of real programs: a state folder, in-memory receivers, counters.
+
+One world is mounted at a time: its files lie in one folder, its receivers' states are in the twins
+that the program's clients talk to. A snapshot holds both by value.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from crashpoint.receivers.dialect import Dialect
+from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
+from crashpoint.receivers.twin import TwinTransport
+from crashpoint.sweep.hooks import watching
+from crashpoint.sweep.inprocess import RaiseCrasher
+from crashpoint.sweep.words import Process, Seen, kind_of
+
+__all__ = ["FolderCrasher", "Mount", "Name", "files_below", "name_by_content", "seen_in"]
+
+Name = Callable[[str, Mapping[str, Any]], str]
+"""Names an effect from a request's operation and arguments: what does not change between runs."""
+
+
+def name_by_content(op: str, args: Mapping[str, Any]) -> str:
+    """The operation and all of its arguments."""
+    return f"{op} {dict(args)}"
+
+
+def seen_in(records: Any, name: Name) -> dict[str, tuple[str, ...]]:
+    """Crossings by effect name, each with its content, from receivers' records."""
+    crossings: dict[str, tuple[str, ...]] = {}
+    for record in records:
+        if record["did"] == "acted":
+            effect = name(record["op"], record["args"])
+            crossings[effect] = (*crossings.get(effect, ()), repr(record["args"]))
+    return crossings
+
+
+@dataclass
+class Mount:
+    """The world that is there now: files in `folder`, receivers in `twins`, counted model calls."""
+
+    folder: Path
+    twins: Mapping[str, TwinTransport]
+    model_calls: int = 0
+    name: Name = name_by_content
+
+    @classmethod
+    def make(
+        cls,
+        folder: Path,
+        dialects: Mapping[str, Dialect],
+        *,
+        person: ScriptedPerson = TRUTHFUL,
+        name: Name = name_by_content,
+    ) -> Mount:
+        """A mount over an existing, empty folder with a twin for each receiver."""
+        twins = {
+            receiver: TwinTransport(receiver, dialect, person=person)
+            for receiver, dialect in dialects.items()
+        }
+        return cls(folder, twins, name=name)
+
+
+@dataclass(frozen=True)
+class _Snapshot:
+    files: Mapping[str, bytes]
+    receivers: tuple[tuple[str, Any, Any, bool], ...]
+    model_calls: int
+
+
+class FolderCrasher(RaiseCrasher[Mount]):
+    """Runs functions of a mount; the working directory is the mount's folder meanwhile."""
+
+    def __init__(
+        self,
+        mount: Mount,
+        *,
+        start: Callable[[Mount], Any],
+        resume: Callable[[Mount], Any],
+        limit_s: float = 10.0,
+    ) -> None:
+        super().__init__(start=start, resume=resume, limit_s=limit_s)
+        self._mount = mount
+        empty = Mount.make(mount.folder, {n: t.dialect for n, t in mount.twins.items()})
+        self._nothing = _Snapshot({}, _states(empty), 0)
+
+    def __enter__(self) -> Self:
+        """Work in the folder and watch it, from now on."""
+        self._stack.callback(os.chdir, Path.cwd())
+        os.chdir(self._mount.folder)
+        self._stack.enter_context(watching(str(self._mount.folder)))
+        return super().__enter__()
+
+    def run(self, world: Mount, *, resume: bool, at: int) -> Process:
+        """See `Crasher.run`."""
+        process = super().run(world, resume=resume, at=at)
+        world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
+        return process
+
+    def fresh(self) -> Mount:
+        """Nothing has happened."""
+        return self.restore(self._nothing)
+
+    def snapshot(self, world: Mount) -> Any:
+        """Files and states by value."""
+        return _Snapshot(files_below(world.folder), _states(world), world.model_calls)
+
+    def restore(self, snapshot: Any) -> Mount:
+        """Put them back."""
+        mount = self._mount
+        _put_back(mount.folder, snapshot.files)
+        for name, state, late, is_down in snapshot.receivers:
+            twin = mount.twins[name]
+            twin.state, twin.late, twin.is_down = state, late, is_down
+        mount.model_calls = snapshot.model_calls
+        return mount
+
+    def key(self, world: Mount) -> Hashable:
+        """Files, receivers, counters."""
+        return (
+            tuple(sorted(files_below(world.folder).items())),
+            tuple((name, state.key(), repr(late)) for name, state, late, _ in _states(world)),
+            world.model_calls,
+        )
+
+    def seen(self, world: Mount) -> Seen:
+        """What crossed in any receiver."""
+        crossings: dict[str, tuple[str, ...]] = {}
+        for twin in world.twins.values():
+            crossings |= seen_in(twin.state.records, world.name)
+        asks = sum(twin.state.asked for twin in world.twins.values())
+        return Seen(crossings, asks, world.model_calls)
+
+    def drop(self, world: Mount) -> None:
+        """The next one takes its place."""
+
+
+def _states(mount: Mount) -> tuple[tuple[str, Any, Any, bool], ...]:
+    return tuple((n, twin.state, twin.late, twin.is_down) for n, twin in mount.twins.items())
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    """Every file below, by relative path; a folder is a path that ends in a slash."""
+    found: dict[str, bytes] = {}
+    waiting = [""]
+    while waiting:
+        within = waiting.pop()
+        with os.scandir(f"{folder}/{within}") as entries:
+            for entry in entries:
+                path = within + entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    found[path + "/"] = b""
+                    waiting.append(path + "/")
+                elif entry.is_file(follow_symlinks=False):
+                    found[path] = _read(entry.path)
+    return found
+
+
+def _put_back(folder: Path, files: Mapping[str, bytes]) -> None:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                shutil.rmtree(entry.path)
+            elif entry.name not in files:
+                os.unlink(entry.path)  # noqa: PTH108  hundreds of thousands
+    for path, content in files.items() if len(files) < 2 else sorted(files.items()):
+        if path.endswith("/"):
+            (folder / path).mkdir()
+        else:
+            _write(f"{folder}/{path}", content)
+
+
+# Not `open`: it is being watched, and these are called hundreds of thousands of times.
+
+
+def _read(path: str) -> bytes:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, os.fstat(fd).st_size)
+    finally:
+        os.close(fd)
+
+
+def _write(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+    finally:
+        os.close(fd)

@@ -1,0 +1,257 @@
+"""The `raise` crasher: the job runs in this process and dies of an exception nothing should catch.
+
+Fast, and a smoke test: no process died. After the crash every later save or request of the same
+incarnation raises as well and is not performed, whatever the job caught meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import FrameType, TracebackType
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+from crashpoint.inside import points
+from crashpoint.inside.points import Crash
+from crashpoint.pipeline.crash import Basis
+from crashpoint.sweep.words import DISCOVER, Process, Seen, When
+
+__all__ = ["POINTS_MAX", "CopiedWorld", "CopyCrasher", "RaiseCrasher"]
+
+POINTS_MAX: Final = 100_000
+"""Points one process may pass before it is said to hang."""
+INSIST_S: Final = 0.1
+INSIST_MAX: Final = 50
+"""How often a job that catches its own end is ended again before the sweep gives up."""
+
+
+class CopiedWorld(Protocol):
+    """A world that lives in this process and can be copied."""
+
+    def copy(self) -> Any:
+        """An equal one that shares nothing that changes."""
+        ...
+
+    def key(self) -> Hashable:
+        """Equal for equal worlds."""
+        ...
+
+    def seen(self) -> Seen:
+        """What reached the outside."""
+        ...
+
+
+W = TypeVar("W")
+C = TypeVar("C", bound=CopiedWorld)
+
+
+class RaiseCrasher(Generic[W]):
+    """Runs `start` and `resume`, functions of a world, in this process. Use it in a `with`."""
+
+    basis = Basis.IN_PROCESS
+
+    def __init__(
+        self,
+        *,
+        start: Callable[[W], Any],
+        resume: Callable[[W], Any],
+        limit_s: float,
+    ) -> None:
+        self._entries = (start, resume)
+        self._limit_s = limit_s
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        """Watch the time and the threads of incarnations from now on."""
+        self._stack.enter_context(_clock())
+        self._stack.enter_context(_threads())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Stop watching."""
+        self._stack.close()
+
+    def run(self, world: W, *, resume: bool, at: int) -> Process:
+        """Run one incarnation; see `Crasher.run`."""
+        kind = _Incarnation if at != DISCOVER else _Discovering
+        incarnation = kind(at, time.monotonic() + self._limit_s)
+        before = points.listen(incarnation)
+        result, said = None, ""
+        try:
+            result = self._entries[resume](world)
+            if inspect.isawaitable(result):
+                result = asyncio.run(_awaited(result))
+        except Crash:
+            pass
+        except Exception as error:  # noqa: BLE001  the job's own failure is a finding, not ours
+            said = f"{type(error).__name__}: {error}"
+        finally:
+            points.listen(before)
+        passed = incarnation.passed
+        if incarnation.hung:
+            return Process(When.HUNG, passed, incarnation.hung)
+        if incarnation.dead:
+            return Process(When.CRASHED, passed)
+        if said:
+            return Process(When.FAILED, passed, said)
+        places = incarnation.places if isinstance(incarnation, _Discovering) else []
+        return Process(When.ENDED, passed, result=result, places=places)
+
+
+class CopyCrasher(RaiseCrasher[C]):
+    """The crasher of worlds that can be copied; `fresh` makes an empty one."""
+
+    def __init__(
+        self,
+        *,
+        fresh: Callable[[], C],
+        start: Callable[[C], Any],
+        resume: Callable[[C], Any],
+        limit_s: float = 10.0,
+    ) -> None:
+        super().__init__(start=start, resume=resume, limit_s=limit_s)
+        self.fresh = fresh
+
+    def snapshot(self, world: C) -> C:
+        """A copy."""
+        copied: C = world.copy()
+        return copied
+
+    def restore(self, snapshot: C) -> C:
+        """A copy of the copy."""
+        copied: C = snapshot.copy()
+        return copied
+
+    def key(self, world: C) -> Hashable:
+        """The world's own."""
+        return world.key()
+
+    def seen(self, world: C) -> Seen:
+        """The world's own."""
+        return world.seen()
+
+    def drop(self, world: C) -> None:
+        """Nothing to give back."""
+
+
+class _Incarnation:
+    """Counts the points of one process; ends it at the one asked for, or when it takes too long."""
+
+    __slots__ = ("at", "dead", "deadline", "hung", "passed", "rings")
+
+    def __init__(self, at: int, deadline: float) -> None:
+        self.at = at
+        self.deadline = deadline
+        self.passed: list[str] = []
+        self.dead = False
+        self.hung = ""
+        self.rings = 0
+
+    def reached(self, name: str) -> None:
+        passed = self.passed
+        if self.dead or _started:
+            self.allow()
+        passed.append(name)
+        if len(passed) == self.at:
+            self.dead = True
+            raise Crash
+        if len(passed) > POINTS_MAX:
+            self.hang(f"it passed more than {POINTS_MAX} points")
+
+    def allow(self) -> None:
+        if self.dead or _started.get(threading.get_ident(), self) is not self:
+            raise Crash
+
+    def hang(self, why: str) -> None:
+        """End it, again and again if it catches that."""
+        self.dead, self.hung = True, why
+        self.rings += 1
+        if self.rings > INSIST_MAX:
+            os.write(2, GIVE_UP.encode())
+            os._exit(3)
+        raise Crash
+
+
+class _Discovering(_Incarnation):
+    """Lets the process end and notes where it stood."""
+
+    __slots__ = ("places",)
+
+    def __init__(self, at: int, deadline: float) -> None:
+        super().__init__(at, deadline)
+        self.places: list[str] = []
+
+    def reached(self, name: str) -> None:
+        super().reached(name)
+        self.places.append(points.place())
+
+
+GIVE_UP: Final = (
+    "crashpoint: the job catches BaseException and does not end; nothing in this process can stop "
+    "it. Sweep it with --crash-mode fork.\n"
+)
+
+_started: dict[int, _Incarnation] = {}
+"""Threads that a job started, by identity: one that outlives its incarnation stays dead with it."""
+
+
+@contextmanager
+def _threads() -> Iterator[None]:
+    """Remember of each thread that is started which incarnation started it."""
+    run = threading.Thread.run
+
+    def run_known(self: threading.Thread) -> None:
+        incarnation = points.current()
+        if isinstance(incarnation, _Incarnation):
+            _started[threading.get_ident()] = incarnation
+        try:
+            run(self)
+        except Crash:
+            pass  # only this thread learns of it here; the others do at their next point
+        finally:
+            _started.pop(threading.get_ident(), None)
+
+    threading.Thread.run = run_known  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        threading.Thread.run = run  # type: ignore[method-assign]
+
+
+@contextmanager
+def _clock() -> Iterator[None]:
+    """Look at the time every now and then and end an incarnation that is past its own.
+
+    Only a main thread can be interrupted; elsewhere the number of points is the only limit.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def look(_number: int, _frame: FrameType | None) -> None:
+        incarnation = points.current()
+        if isinstance(incarnation, _Incarnation) and time.monotonic() > incarnation.deadline:
+            incarnation.hang("no end within the time limit")
+
+    before = signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, INSIST_S, INSIST_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+async def _awaited(result: Any) -> Any:
+    return await result

@@ -1,0 +1,5 @@
+"""A module whose import takes until the test lets go."""
+
+from acceptance.broken_program import ring
+
+ring("import")

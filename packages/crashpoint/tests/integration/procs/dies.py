@@ -1,0 +1,5 @@
+"""A module whose import crashes the interpreter."""
+
+import os
+
+os.abort()

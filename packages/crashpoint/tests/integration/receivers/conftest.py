@@ -1,0 +1,13 @@
+"""A ledger for the whole session."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from conformance.receivers.bench import Bench, bench
+
+
+@pytest.fixture(scope="session")
+def the_bench() -> Iterator[Bench]:
+    with bench() as made:
+        yield made
