@@ -19,15 +19,13 @@ from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from os.path import relpath
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Final, Self
 
-from crashpoint.harness.context import context
+from crashpoint.harness.bench import Figure, table, write
 from crashpoint.ledger.book import FILE_NAME, lines_in
 from crashpoint.ledger.control import Ledger
-from crashpoint.pipeline.evidence import close_document, render, write_atomically
 from crashpoint.procs.run_folder import run_folder
 
-FORMAT: Final = "crashpoint.benchmark/1"
 CLIENTS: Final = 8
 IMPORTS: Final = 10
 WARM_UP: Final = 50
@@ -165,77 +163,65 @@ async def measure(ledger: Ledger, book: Path, rounds: int, records: int) -> Meas
     return measured
 
 
-def summary(measured: Measured) -> dict[str, Any]:
-    """Medians over the rounds; ratios are of one round's two rates."""
+def figures(measured: Measured) -> list[Figure]:
+    """Medians over the rounds; a ratio is of one round's two rates."""
 
     def ratio(rates: Sequence[float]) -> float:
         pairs = zip(rates, measured.append, strict=True)
         return statistics.median(rate / append for rate, append in pairs)
 
-    found = {
-        "append_per_s": statistics.median(measured.append),
-        "in_place_per_s": statistics.median(measured.in_place),
-        "one_per_s": statistics.median(measured.one),
-        "several_per_s": statistics.median(measured.several),
-        "in_place_ratio": ratio(measured.in_place),
-        "one_ratio": ratio(measured.one),
-        "several_ratio": ratio(measured.several),
-        "import_ms": statistics.median(measured.import_ms),
-    }
-    holds = {
-        "one": found["one_ratio"] >= ONE_MIN,
-        "several": found["several_ratio"] > SEVERAL_MIN,
-        "import": found["import_ms"] < IMPORT_MAX_MS,
-    }
-    return {**{name: round(value, 3) for name, value in found.items()}, "holds": holds}
+    append = statistics.median(measured.append)
+    beside = f"append and sync one by one, {append:,.0f}/s"
+    one, several = ratio(measured.one), ratio(measured.several)
+    took_ms = statistics.median(measured.import_ms)
 
+    def rate(rates: Sequence[float]) -> str:
+        return f"{statistics.median(rates):,.0f}/s beside {beside}"
 
-def table(found: dict[str, Any]) -> str:
-    """What was wanted beside what was reached."""
-    several = f"ledger, {CLIENTS} trials, {CLIENTS} client processes"
-    rows = [
-        ("append and sync, one by one", "append", "", None),
-        ("write and sync into room made before", "in_place", "", None),
-        ("ledger, 1 trial, 1 client process", "one", f">= {ONE_MIN:.2f}", "one"),
-        (several, "several", f"> {SEVERAL_MIN:.2f}", "several"),
+    return [
+        Figure(
+            "write and sync into room made before",
+            ratio(measured.in_place),
+            "x",
+            "",
+            rate(measured.in_place),
+        ),
+        Figure(
+            "ledger, 1 trial, 1 client process",
+            one,
+            "x",
+            f">= {ONE_MIN}",
+            rate(measured.one),
+            one >= ONE_MIN,
+        ),
+        Figure(
+            f"ledger, {CLIENTS} trials, {CLIENTS} client processes",
+            several,
+            "x",
+            f"> {SEVERAL_MIN:g}",
+            rate(measured.several),
+            several > SEVERAL_MIN,
+        ),
+        Figure(
+            "import of the client in a fresh interpreter",
+            took_ms,
+            "ms",
+            f"< {IMPORT_MAX_MS:g}",
+            f"median of {IMPORTS}",
+            took_ms < IMPORT_MAX_MS,
+        ),
     ]
-    lines = [f"{'median':>54}{'wanted':>10}{'reached':>10}"]
-    for label, name, wanted, check in rows:
-        reached = "" if name == "append" else f"{found[f'{name}_ratio']:.2f}"
-        verdict = "" if check is None or found["holds"][check] else "  NO"
-        lines.append(
-            f"{label:42}{found[f'{name}_per_s']:>10,.0f}/s{wanted:>10}{reached:>10}{verdict}"
-        )
-    took, verdict = f"{found['import_ms']:.1f} ms", "" if found["holds"]["import"] else "  NO"
-    lines.append(f"{'import of the client':54}{f'< {IMPORT_MAX_MS:.0f} ms':>10}{took:>10}{verdict}")
-    return "\n".join(lines)
 
 
-async def run(options: argparse.Namespace) -> int:
-    """Measure, print, and write evidence when asked to."""
+async def run(options: argparse.Namespace) -> Measured:
+    """Measure with a ledger in a folder of its own."""
     with run_folder() as folder:
         book = folder.sub("ledger")
         ledger = await Ledger.start(book, folder.sub("sockets"), adopt=folder.adopt)
-        measured = await measure(ledger, book, options.rounds, options.records)
-        found = summary(measured)
-        print(table(found))
-        if options.out is not None:
-            settings = f"--rounds {options.rounds} --records {options.records}"
-            body = {
-                "format": FORMAT,
-                "kind": "benchmark",
-                "name": options.out.stem,
-                "command": f"python benchmarks/ledger.py {settings} --out {relpath(options.out)}",
-                **context(),
-                "clients": CLIENTS,
-                "rounds": options.rounds,
-                "records": options.records,
-                "measured": asdict(measured),
-                "summary": found,
-            }
-            write_atomically(options.out, render(await close_document(body, ledger)))
-        await ledger.close()
-    return 0 if all(found["holds"].values()) else 1
+        try:
+            return await measure(ledger, book, options.rounds, options.records)
+        finally:
+            await ledger.close()
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -244,7 +230,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--records", type=int, default=1000, help="records of each kind a round")
     parser.add_argument("--out", type=Path, help="evidence file to write")
-    return asyncio.run(run(parser.parse_args(argv)))
+    options = parser.parse_args(argv)
+    measured = asyncio.run(run(options))
+    found = figures(measured)
+    print(table(found))
+    if options.out is not None:
+        settings = f"--rounds {options.rounds} --records {options.records}"
+        command = f"python benchmarks/ledger.py {settings} --out {relpath(options.out)}"
+        write(options.out, command, found, asdict(measured))
+    return 0 if all(figure.holds is not False for figure in found) else 1
 
 
 if __name__ == "__main__":

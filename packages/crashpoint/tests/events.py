@@ -12,7 +12,7 @@ from pathlib import Path
 
 __all__ = ["DEADLINE_S", "Bell", "whole_lines"]
 
-DEADLINE_S = 30.0
+DEADLINE_S = 20.0
 IN_MODIFY, IN_MOVED_TO, IN_CREATE = 0x2, 0x80, 0x100
 
 

@@ -27,6 +27,11 @@ ELSEWHERE: Final[Mapping[str, tuple[str, str, str]]] = MappingProxyType(
             "command",
             "Crash rows at barriers, recover, count what reached the world.",
         ),
+        "sweep": (
+            "crashpoint.sweep.cli",
+            "command",
+            "Crash a program at every point, and at every point of its recovery.",
+        ),
     }
 )
 """Commands that live beside what they run, with the line `--help` shows without importing them."""

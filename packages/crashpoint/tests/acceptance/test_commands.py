@@ -148,7 +148,9 @@ def test_ledger(controls):
     every = crashpoint(place, "ledger", "o/controls.json")
     assert every.returncode == 0
     assert len(every.stdout.splitlines()) == 6 + 36
-    some = crashpoint(place, "ledger", "o/controls.json", "--row", "r_lost", "--barrier", "b1", "--json")
+    some = crashpoint(
+        place, "ledger", "o/controls.json", "--row", "r_lost", "--barrier", "b1", "--json"
+    )
     assert [json.loads(line) for line in some.stdout.splitlines()] == [
         trial
         for trial in document["trials"]

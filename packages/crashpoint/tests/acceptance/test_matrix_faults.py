@@ -85,8 +85,7 @@ def test_a_second_run_under_one_name(place, bell):
     second.end()
     assert second.code == 2
     assert second.said() == (
-        f"Error: another run is writing {first.evidence}; "
-        "wait for it or choose another --name"
+        f"Error: another run is writing {first.evidence}; wait for it or choose another --name"
     )
     rung.let_go()
     first.end()

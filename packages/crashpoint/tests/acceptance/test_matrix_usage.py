@@ -27,7 +27,9 @@ def refused(arguments, *, by=command, before=()):
 
 
 def arguments(out, **changed):
-    options = RIGHT | {"--out": str(out)} | {f"--{n.replace('_', '-')}": v for n, v in changed.items()}
+    options = (
+        RIGHT | {"--out": str(out)} | {f"--{n.replace('_', '-')}": v for n, v in changed.items()}
+    )
     return [word for option, value in options.items() for word in (option, value)]
 
 
@@ -121,7 +123,9 @@ def test_a_folder_is_in_the_place_of_the_file(tmp_path):
 def test_tmpdir_is_missing(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
     line = refused(arguments(tmp_path / "out"))
-    assert line.startswith(f"Error: cannot make a temporary folder: No such file or directory ({tmp_path}")
+    assert line.startswith(
+        f"Error: cannot make a temporary folder: No such file or directory ({tmp_path}"
+    )
     assert line.endswith("; set TMPDIR to a folder that can be written to")
     assert list((tmp_path / "out").iterdir()) == []
 

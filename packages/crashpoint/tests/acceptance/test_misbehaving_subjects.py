@@ -61,7 +61,9 @@ VOID_UNDER_FREEZE = {
     "hangs_up": "the thawed process hung: no end within the time limit",
     "hangs_when_thawed": "the thawed process hung: no end within the time limit "
     "(waiting for a bus)",
-} | {name: VOID_UNDER_KILL[name] for name in ("recovery_hangs", "recovery_fails", "kills_its_keeper")}
+} | {
+    name: VOID_UNDER_KILL[name] for name in ("recovery_hangs", "recovery_fails", "kills_its_keeper")
+}
 NO_REFERENCE = {
     "reference_fails": "an uncrashed run is VOID (the run failed: it ended with exit status 1 "
     "(ValueError: twelve is not a colour))",
@@ -138,8 +140,9 @@ def test_how_it_ended(killed, row, ending):
 def test_a_wrong_result_stands_beside_the_outcome(killed):
     assert killed.verdict("goes_wrong")["result"] == "WRONG"
     assert killed.verdict("well")["result"] == "SAME"
-    assert "goes_wrong at b1: 1 recovered runs report another result (WRONG)" in (
-        killed.document["summary"]["findings"]
+    assert (
+        "goes_wrong at b1: 1 recovered runs report another result (WRONG)"
+        in (killed.document["summary"]["findings"])
     )
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashpoint.canonical import (
@@ -111,6 +111,7 @@ def test_tuples_are_lists_and_enumerated_words_are_strings():
     assert canonical({Word.ONE: Word.ONE}) == b'{"one":"one"}'
 
 
+@settings(deadline=None)
 @given(values)
 def test_what_is_read_back_is_what_was_encoded(value):
     again = parse(canonical(value))
@@ -118,6 +119,7 @@ def test_what_is_read_back_is_what_was_encoded(value):
     assert canonical(again) == canonical(value)
 
 
+@settings(deadline=None)
 @given(st.dictionaries(text, values), st.randoms(use_true_random=False))
 def test_the_order_of_keys_does_not_matter(value, random):
     names = list(value)
@@ -125,6 +127,7 @@ def test_the_order_of_keys_does_not_matter(value, random):
     assert canonical({name: value[name] for name in names}) == canonical(value)
 
 
+@settings(deadline=None)
 @given(values, values)
 def test_two_values_have_one_encoding_only_when_they_are_the_same(left, right):
     assert (canonical(left) == canonical(right)) == (repr_of(left) == repr_of(right))
@@ -139,6 +142,7 @@ def repr_of(value: object) -> object:
     return type(value), repr(value)
 
 
+@settings(deadline=None)
 @given(st.binary() | text)
 def test_reading_raises_nothing_but_its_own_error(raw):
     try:
@@ -165,6 +169,7 @@ def test_a_mac_is_hmac_sha256_over_purpose_and_parts(vector):
     assert mac(key, vector["purpose"], *vector["parts"]) == vector["hmac_sha256"]
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=64), text, st.lists(text))
 def test_a_mac_is_what_the_library_makes(key, purpose, parts):
     content = "".join(f"{len(part)}:{part}" for part in [purpose, *parts])

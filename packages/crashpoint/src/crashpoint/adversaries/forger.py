@@ -45,8 +45,10 @@ class Line:
 
     def say(self, data: bytes) -> Told:
         """Send bytes and read one answer."""
-        self.sock.sendall(data)
-        told = self._file.readline()
+        told = b""
+        with suppress(ConnectionError):
+            self.sock.sendall(data)
+            told = self._file.readline()
         return json.loads(told) if told else {"error": "hung up"}
 
     def ask(self, request: Any) -> Told:
@@ -327,7 +329,7 @@ def cut_the_tail(lines: list[bytes]) -> list[bytes]:
 
 
 def rehash_without_key(lines: list[bytes]) -> list[bytes]:
-    """Take a record out and hash the chain anew."""
+    """Hash the chain anew without a record."""
     records = [json.loads(line) for line in lines]
     mine = [record for record in records if record["trial"] == records[-1]["trial"]][:-1]
     prev = mine[0]["prev"]

@@ -100,8 +100,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.json:
         print(json.dumps([asdict(finding) for finding in findings], indent=1))
     else:
-        numbers = ", ".join(f"{counted[result]} {result}" for result in Result)
-        print(f"\n{len(findings)} attempts: {numbers}")
+        tried = [result for result in Result if result is not Result.NOT_CLAIMED]
+        numbers = ", ".join(f"{counted[result]} {result}" for result in tried)
+        attempts = sum(counted[result] for result in tried)
+        print(f"\n{attempts} attempts: {numbers}; {counted[Result.NOT_CLAIMED]} NOT CLAIMED")
     return 1 if counted[Result.FORGED] else 0
 
 

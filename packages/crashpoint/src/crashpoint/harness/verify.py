@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from crashpoint.canonical import NotCanonical, parse
+from crashpoint.harness import bench
 from crashpoint.harness.run import FORMAT
 from crashpoint.harness.summary import (
     declaration_of,
@@ -191,4 +192,49 @@ def _verify_cut_off(path: Path) -> Checked:
     return Checked(f"{count} sealed trials of a run that was cut off", ("PARTIAL: not closed",))
 
 
-CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Checked]]] = {FORMAT: _verify_matrix}
+def _verify_designs(document: Mapping[str, Any]) -> Checked:
+    from crashpoint.sweep.published import fault_in  # the sweep stands on the harness, not under it
+
+    problem = fault_in(document)
+    if problem is not None:
+        raise EvidenceFault(problem)
+    modes = ", ".join(run["mode"] for run in document["runs"])
+    differing = sum(len(run["differences"]) for run in document["runs"])
+    return Checked(f"five designs by {modes}, {differing} cells not as published")
+
+
+def _verify_sweep(document: Mapping[str, Any]) -> Checked:
+    from crashpoint.report.sweep_text import headline
+    from crashpoint.sweep.document import fault_in
+
+    problem = fault_in(document)
+    if problem is not None:
+        raise EvidenceFault(problem)
+    warnings = [] if document["complete"] else ["PARTIAL: not every scenario was run"]
+    if document["source"]["clean"] is not True:
+        warnings.append("made from a source tree with uncommitted changes")
+    return Checked(headline(document), tuple(warnings))
+
+
+def _verify_isolation(document: Mapping[str, Any]) -> Checked:
+    from crashpoint.adversaries import isolation
+
+    return Checked(isolation.check(document))
+
+
+def _verify_bench(document: Mapping[str, Any]) -> Checked:
+    problem = bench.fault_in(document)
+    if problem is not None:
+        raise EvidenceFault(problem)
+    missed = [figure["what"] for figure in document["figures"] if figure["holds"] is False]
+    warnings = tuple(f"not reached: {what}" for what in missed)
+    return Checked(f"{len(document['figures'])} figures", warnings)
+
+
+CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Checked]]] = {
+    FORMAT: _verify_matrix,
+    "crashpoint.designs/1": _verify_designs,
+    "crashpoint.sweep/1": _verify_sweep,
+    "crashpoint.isolation/1": _verify_isolation,
+    bench.FORMAT: _verify_bench,
+}

@@ -17,6 +17,7 @@ from crashpoint.inside import client
 __all__ = ["Crash", "Listener", "allow", "current", "listen", "place", "point"]
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 
 
 class Crash(BaseException):
@@ -64,13 +65,22 @@ def current() -> Listener | None:
 
 
 def place() -> str:
-    """Where the program stands, as `file:line function`: the nearest frame that is not ours."""
+    """Where the program stands, as `file:line function`: the nearest frame of its own code.
+
+    That is one which is neither ours, nor Python's library, nor an installed package's; failing
+    that, the nearest that is not ours.
+    """
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  there is no public way
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    nearest = ""
+    while frame is not None:
+        file = frame.f_code.co_filename
+        if not file.startswith(_OURS):
+            here = f"{file}:{frame.f_lineno} {frame.f_code.co_name}"
+            if not file.startswith((_PYTHON, "<frozen ")) and "-packages" + os.sep not in file:
+                return here
+            nearest = nearest or here
         frame = frame.f_back
-    if frame is None:
-        return ""
-    return f"{frame.f_code.co_filename}:{frame.f_lineno} {frame.f_code.co_name}"
+    return nearest
 
 
 def listen(listener: Listener | None) -> Listener | None:

@@ -14,7 +14,7 @@ from crashpoint.inside.points import allow, point
 __all__ = ["FileStore"]
 
 # Bound here, because a sweep may watch them in programs; this store announces its points itself.
-_replace = os.replace
+_open, _write, _replace = os.open, os.write, os.replace
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -29,7 +29,7 @@ class FileStore:
     def load(self) -> Any:
         """The value saved last, or None when there is none."""
         try:
-            fd = os.open(self._path, os.O_RDONLY)
+            fd = _open(self._path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
@@ -40,11 +40,11 @@ class FileStore:
     def save(self, value: Any) -> None:
         """Replace the value; passes the points `tmp` and `renamed`."""
         allow()
-        fd = os.open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        fd = _open(self._draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
         try:
             rest = memoryview(_encode(value).encode())
             while rest:
-                rest = rest[os.write(fd, rest) :]
+                rest = rest[_write(fd, rest) :]
             if self._sync:
                 os.fsync(fd)
         finally:
@@ -52,7 +52,7 @@ class FileStore:
         point("tmp")
         _replace(self._draft, self._path)
         if self._sync:
-            folder = os.open(os.path.dirname(self._path) or ".", os.O_RDONLY)
+            folder = _open(os.path.dirname(self._path) or ".", os.O_RDONLY)
             try:
                 os.fsync(folder)
             finally:

@@ -26,22 +26,27 @@ class BookFault(RuntimeError):
 
 
 class Book:
-    """One open ledger file. `recovered` holds the records found in it, oldest first."""
+    """One open ledger file.
+
+    `found` holds the whole lines that were in it, oldest first, `recovered` their records.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            lines = lines_in(self.path)
-            self._end = self._room_end = sum(map(len, lines))
+            self.found = lines_in(self.path)
+            self._end = self._room_end = sum(map(len, self.found))
             os.ftruncate(self._fd, self._end)
             # What is believed from now on must not vanish: the dead daemon may not have synced it.
             os.fsync(self._fd)
             _sync_folder(folder)
         except OSError as error:
             raise BookFault(f"cannot open the ledger {self.path}: {error.strerror}") from error
-        self.recovered = [self._record(number, line) for number, line in enumerate(lines, start=1)]
+        self.recovered = [
+            self._record(number, line) for number, line in enumerate(self.found, start=1)
+        ]
 
     def append(self, lines: Sequence[bytes]) -> None:
         """Write the lines as one block and sync it; raises BookFault when either fails."""

@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from crashpoint.canonical import GENESIS
-from crashpoint.ledger.book import FILE_NAME
 from crashpoint.ledger.chain import Record, SealedChain, trial_key
 from crashpoint.ledger.tally import Tally
 
@@ -107,6 +106,7 @@ class Ledger:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._seq = 0
         self._said: Sequence[str] = ()
+        self._tally = Tally.shared()
 
     @classmethod
     async def start(
@@ -130,7 +130,11 @@ class Ledger:
             invoke_mode=invoke_mode,
             adopt=adopt,
         )
-        await ledger._launch(command)
+        try:
+            await ledger._launch(command)
+        except LedgerFault:
+            await ledger.close()
+            raise
         return ledger
 
     @property
@@ -150,10 +154,7 @@ class Ledger:
 
         Raises LedgerFault when the file does not hold what it held before.
         """
-        await self.close()
-        problem = self._tally.fault_in(self.folder / FILE_NAME)
-        if problem is not None:
-            raise LedgerFault(f"the ledger was changed while no daemon held it: {problem}")
+        await self._leave()
         self.died = asyncio.Event()
         await self._launch(command)
         for trial in self._open.values():
@@ -161,6 +162,12 @@ class Ledger:
 
     async def close(self) -> None:
         """Let the daemon end and wait for it; one that does not end is killed."""
+        await self._leave()
+        if self._tally != -1:
+            os.close(self._tally)
+            self._tally = -1
+
+    async def _leave(self) -> None:
         self._writer.close()
         with suppress(ConnectionError):
             await self._writer.wait_closed()
@@ -199,8 +206,6 @@ class Ledger:
 
     async def _launch(self, command: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
-        tally_fd = Tally.shared()
-        tally = Tally(tally_fd)
         # In memory: what a daemon says about a full disk must not need that disk.
         errors = os.memfd_create("crashpoint-ledger-stderr")
         with theirs:
@@ -210,16 +215,15 @@ class Ledger:
                     f"--folder={self.folder}",
                     f"--sockets={self.sockets}",
                     f"--admin-fd={theirs.fileno()}",
-                    f"--tally-fd={tally_fd}",
+                    f"--tally-fd={self._tally}",
                     f"--invoke-mode={self._mode:o}",
                 ],
-                pass_fds=(theirs.fileno(), tally_fd),
+                pass_fds=(theirs.fileno(), self._tally),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,
                 start_new_session=True,
             )
-        os.close(tally_fd)
         self._adopt(self._process.pid)
         reader, self._writer = await asyncio.open_connection(sock=ours, limit=REPLY_MAX)
         ready = self._expect(0)
@@ -228,9 +232,8 @@ class Ledger:
             await self._within(ready, READY_S)
         except LedgerFault:
             self._process.kill()
-            await self.close()
+            await self._leave()
             raise
-        self._tally = tally
 
     def _expect(self, seq: int) -> asyncio.Future[dict[str, Any]]:
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()

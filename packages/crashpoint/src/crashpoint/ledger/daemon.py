@@ -22,7 +22,7 @@ from pathlib import Path
 from select import EPOLLIN, EPOLLOUT, epoll
 from typing import Final
 
-from crashpoint.ledger.book import Book, BookFault, lines_in
+from crashpoint.ledger.book import Book, BookFault
 from crashpoint.ledger.desk import Desk, Peer, Refused
 from crashpoint.ledger.tally import Tally
 
@@ -72,9 +72,10 @@ class Daemon:
         *,
         invoke_mode: int = 0o600,
     ) -> None:
+        """Raises BookFault when the book lacks what the tally holds, SocketFault."""
         self._book = book
         self._tally = tally
-        self._tally.add(lines_in(book.path))
+        self._tally.resume(book.found)
         self._desk = Desk(book.recovered, time.time_ns)
         self._epoll = epoll()
         self._connections: dict[int, _Connection] = {}

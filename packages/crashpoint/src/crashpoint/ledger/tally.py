@@ -1,7 +1,8 @@
 """How much of the ledger's file was acknowledged, in memory that outlives the daemon.
 
-The controller makes it; the daemon updates it after each sync, before it replies. Whoever kills the
-daemon and cuts the file at its tail leaves a chain that verifies, but not this.
+The controller makes it; a daemon updates it after each sync, before it replies, and holds the file
+that it finds against it. Whoever kills a daemon and cuts the file at its tail leaves chains that
+verify, but not this.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ import mmap
 import os
 import struct
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from crashpoint.ledger.book import lines_in
+from crashpoint.ledger.book import BookFault
 
 __all__ = ["Tally"]
 
@@ -37,19 +37,23 @@ class Tally:
         os.write(fd, FORM.pack(0, hashlib.sha256().digest()))
         return fd
 
+    def resume(self, lines: Sequence[bytes]) -> None:
+        """Go on from the lines that a file holds.
+
+        Raises BookFault when they do not begin with all that was acknowledged.
+        """
+        size, digest = FORM.unpack_from(self._memory)
+        written = b"".join(lines)
+        if len(written) < size or hashlib.sha256(written[:size]).digest() != digest:
+            raise BookFault(
+                f"the file was changed while no daemon held it: of {size} bytes acknowledged not "
+                f"all are in the {len(written)} that are there; its open trials cannot be certified"
+            )
+        self.add(lines)
+
     def add(self, lines: Sequence[bytes]) -> None:
         """Count lines as acknowledged from now on."""
         block = b"".join(lines)
         self._size += len(block)
         self._hash.update(block)
         FORM.pack_into(self._memory, 0, self._size, self._hash.digest())
-
-    def fault_in(self, path: Path) -> str | None:
-        """Why a file lacks what was acknowledged, or None; raises OSError."""
-        size, known = FORM.unpack_from(self._memory)
-        written = b"".join(lines_in(path))
-        if len(written) < size:
-            return f"{path} has {len(written)} bytes of records, {size} were acknowledged"
-        if hashlib.sha256(written[:size]).digest() != known:
-            return f"{path} does not hold what was acknowledged"
-        return None

@@ -1,7 +1,7 @@
 """What a program under test says to a receiver: typed calls over any transport.
 
-Each call announces the points `accepted` and `returned`, so that a sweep can crash there. Standard
-library only, any Python >= 3.9.
+A call announces the points `accepted` and `returned`, or `timeout` when no answer came, so that a
+sweep can crash there. Standard library only, any Python >= 3.9.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ __all__ = [
     "ReceiverError",
     "ReceiverRefused",
     "ReceiverTimeout",
+    "SocketTransport",
     "Tracker",
     "Transport",
     "connect",
     "person_of",
+    "transport_to",
 ]
 
 TIMEOUT_S = 10.0
-ANSWER_MAX = 1 << 26
-"""Bytes in an answer."""
 
 
 class ReceiverError(Exception):
@@ -88,7 +88,7 @@ class HttpTransport:
             try:
                 connection.request("POST", self._path, body, {"Content-Type": "application/json"})
                 response = connection.getresponse()
-                answer = json.loads(response.read(ANSWER_MAX))
+                answer = json.loads(response.read())
             except (OSError, HTTPException, ValueError) as error:
                 raise ReceiverTimeout(f"no answer from {self._address}: {error!r}") from error
         finally:
@@ -96,6 +96,56 @@ class HttpTransport:
         if not isinstance(answer, dict):
             raise ReceiverTimeout(f"no answer from {self._address}, only {str(answer)[:80]!r}")
         return {"status": response.status, "body": answer}
+
+
+class SocketTransport:
+    """Sends each request as a line over a Unix socket: `address` is `PATH#TAG`."""
+
+    def __init__(self, address: str, rest: str = "", *, timeout_s: float = TIMEOUT_S) -> None:
+        self._path, _, tag = address.rpartition("#")
+        self._to = f"{tag}/{rest}" if rest else tag
+        self._timeout_s = timeout_s
+
+    def send(self, request: dict[str, Any]) -> dict[str, Any]:
+        """As in Transport."""
+        import socket
+
+        line = json.dumps({"to": self._to, "request": request}, ensure_ascii=False).encode()
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(self._timeout_s)
+            try:
+                connection.connect(self._path)
+            except OSError as error:
+                raise ReceiverDown(f"nobody listens at {self._path}: {error}") from error
+            answer = b""
+            try:
+                connection.sendall(line + b"\n")
+                while not answer.endswith(b"\n"):
+                    more = connection.recv(1 << 16)
+                    if not more:
+                        break
+                    answer += more
+                reply: dict[str, Any] = json.loads(answer)
+            except (OSError, ValueError) as error:
+                raise ReceiverTimeout(f"no answer from {self._path}: {error!r}") from error
+        return reply
+
+
+def transport_to(receiver: str, rest: str = "") -> Transport:
+    """The way to a receiver (or, with `rest`, to its person) that the environment names.
+
+    Raises ReceiverDown when it names none.
+    """
+    variable = f"CRASHPOINT_{receiver.upper()}"
+    address = os.environ.get(f"{variable}_SOCKET")
+    if address is not None:
+        return SocketTransport(address, rest)
+    url = os.environ.get(variable)
+    if url is None:
+        raise ReceiverDown(
+            f"no {receiver} here: use it inside a sweep that has one, or set {variable} to its URL"
+        )
+    return HttpTransport(f"{url}/{rest}" if rest else url)
 
 
 class _Caller:
@@ -121,7 +171,7 @@ class _Caller:
         )
 
     def _read(self, op: str, args: dict[str, Any]) -> dict[str, Any]:
-        body = _ask(self._transport, {"op": op, "args": args})
+        body = self._send({"op": op, "args": args})
         point("returned", op)
         return body
 
@@ -129,13 +179,20 @@ class _Caller:
         request: dict[str, Any] = {"op": op, "args": args}
         if key is not None:
             request["key"] = key
-        body = _ask(self._transport, request)
+        body = self._send(request)
         point("accepted", op)
         point("returned", op)
         if noun not in body:
             raise ReceiverRefused(200, f"{op}: the key was used for something else: {body}")
         number: int = body[noun]
         return number
+
+    def _send(self, request: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return _ask(self._transport, request)
+        except ReceiverTimeout:
+            point("timeout", request["op"])
+            raise
 
 
 def _ask(transport: Transport, request: dict[str, Any]) -> dict[str, Any]:
@@ -208,18 +265,10 @@ def connect(receiver: Literal["tracker", "payments"]) -> Tracker | Payments:
 
     Read from CRASHPOINT_TRACKER or CRASHPOINT_PAYMENTS; raises ReceiverDown when it is not set.
     """
-    transport = HttpTransport(_address(receiver))
+    transport = transport_to(receiver)
     return Tracker(transport) if receiver == "tracker" else Payments(transport)
 
 
 def person_of(receiver: Literal["tracker", "payments"]) -> Person:
     """The person to ask about this receiver; raises ReceiverDown as `connect` does."""
-    return Person(HttpTransport(_address(receiver) + "/person"))
-
-
-def _address(receiver: str) -> str:
-    variable = f"CRASHPOINT_{receiver.upper()}"
-    try:
-        return os.environ[variable]
-    except KeyError:
-        raise ReceiverDown(f"{variable} is not set: the bench started no {receiver}") from None
+    return Person(transport_to(receiver, "person"))

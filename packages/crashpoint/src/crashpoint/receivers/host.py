@@ -1,6 +1,6 @@
 """The controller's side of a receiver process: start it over a ledger trial, kill it, restart it.
 
-The address stays the same through restarts, so a subject may keep it.
+The address is the trial's: it stays the same through restarts, so a subject may keep it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -51,14 +52,17 @@ class ReceiverHost:
         faults: Sequence[tuple[ReceiverFault, int]] = (),
         delay_s: float = 0.0,
         clock_file: Path | None = None,
+        socket: Path | None = None,
         adopt: Callable[[int], None] = lambda _pid: None,
     ) -> None:
         self.receiver = receiver
+        self._socket = socket
         self._faults = tuple(faults)
         self._token = token
         self._log = log
         self._adopt = adopt
         self._port = 0
+        self._url = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._options = [
             f"--receiver={receiver}",
@@ -69,14 +73,15 @@ class ReceiverHost:
             f"--person-seed={person.seed}",
             f"--person-wrong-rate={person.wrong_rate}",
             *([f"--clock-file={clock_file}"] if clock_file else []),
+            *([f"--socket={socket}"] if socket else []),
         ]
 
     @property
     def url(self) -> str:
         """Where it listens; raises HostFault before the first start."""
-        if not self._port:
+        if not self._url:
             raise HostFault(f"the {self.receiver} was not started yet")
-        return f"http://127.0.0.1:{self._port}"
+        return self._url
 
     @property
     def pid(self) -> int:
@@ -85,7 +90,11 @@ class ReceiverHost:
 
     def environment(self) -> Mapping[str, str]:
         """The variables from which a subject's `connect` knows it."""
-        return {f"CRASHPOINT_{self.receiver.upper()}": self.url}
+        variable = f"CRASHPOINT_{self.receiver.upper()}"
+        known = {variable: self.url}
+        if self._socket is not None:
+            known[f"{variable}_SOCKET"] = f"{self._socket}#{self.url.rpartition('/')[2]}"
+        return known
 
     def start(self) -> None:
         """Start it and wait until it listens. Raises HostFault."""
@@ -112,7 +121,8 @@ class ReceiverHost:
             )
         self._adopt(self._process.pid)
         try:
-            self._port = int(self._hear()["url"].rpartition(":")[2])
+            told = self._hear()
+            self._port, self._url = told["port"], told["url"]
         except BaseException:
             self.kill()
             raise
@@ -150,15 +160,36 @@ class ReceiverHost:
         return settled
 
     def begin(self, token: str) -> None:
-        """Have it be the receiver of another ledger trial; `start` returns to it after a restart."""
+        """Have it be the receiver of another ledger trial, at another address."""
         self._token = token
-        self._tell(f"trial {token}")
+        self._url = self._tell(f"trial {token}")["url"]
+
+    def inject(self, fault: ReceiverFault, nth: int = 1) -> None:
+        """Have the fault befall the `nth` request from now that changes something."""
+        self._tell(f"fault {fault}:{nth}")
+
+    def calm(self) -> None:
+        """Have it forget the faults that are still to come."""
+        self._tell("calm")
+
+    def heal(self) -> None:
+        """As `calm`, and start it again if it has died, or is just dying. Raises HostFault."""
+        try:
+            self.calm()
+        except HostFault:  # a process that was killed answers nothing, whatever is left of it
+            self.restart()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started and has ended by itself. One that is just dying has not yet."""
+        return self._process is not None and self._process.poll() is not None
 
     def _tell(self, line: str) -> dict[str, Any]:
         stdin = self._running().stdin
         assert stdin is not None
-        stdin.write(line.encode() + b"\n")
-        stdin.flush()
+        with suppress(BrokenPipeError):  # it has ended: there will be no answer either
+            stdin.write(line.encode() + b"\n")
+            stdin.flush()
         return self._hear()
 
     def __enter__(self) -> Self:
@@ -203,7 +234,8 @@ class ReceiverHost:
         assert process.stdout is not None
         # Not by closing its input alone: a process forked meanwhile may hold the other end open.
         process.terminate()
-        process.stdin.close()
+        with suppress(BrokenPipeError):  # what it was told last and did not read
+            process.stdin.close()
         process.stdout.close()
         try:
             process.wait(STOP_S)

@@ -66,6 +66,10 @@ class Receiver:
         """Have the fault befall the `nth` request from now (1: the next) that changes something."""
         self._faults[self._changes + nth] = fault
 
+    def calm(self) -> None:
+        """Forget the faults that are still to come."""
+        self._faults.clear()
+
     def send(self, request: Any) -> Reply:
         """Answer a request; raises ReceiverTimeout when a fault keeps the answer back."""
         return self.in_progress(request) or self.perform(request)
@@ -89,7 +93,7 @@ class Receiver:
         if handled.record is None:
             return handled.reply
         self._changes += 1
-        fault = self._faults.pop(self._changes, None) if self._faults else None
+        fault = self._faults.pop(self._changes, None)
         if fault is ReceiverFault.ERROR:
             failed = Refusal(500, f"{handled.record['op']}: the receiver failed and did nothing")
             handled = refuse(handled, self.state, failed)

@@ -5,11 +5,11 @@ So that one client object serves every way of sweeping, tests can make it before
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from crashpoint.receivers.client import HttpTransport, Payments, Person, ReceiverDown, Tracker
+from crashpoint.inside.points import point
+from crashpoint.receivers.client import Payments, Person, Tracker, transport_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,6 +20,7 @@ __all__ = ["payments", "person", "routed", "tracker"]
 
 _routes: dict[str, Transport] = {}
 _PAYMENT_OPS = frozenset({"charge", "refund"})
+_CHANGES = _PAYMENT_OPS | {"file", "comment"}
 
 
 def tracker() -> Tracker:
@@ -51,10 +52,14 @@ def routed(transports: Mapping[str, Transport]) -> Iterator[None]:
 
 
 class _Routed:
+    """Announces requests that change something: whatever was saved before is saved by then."""
+
     def __init__(self, name: str) -> None:
         self._name = name
 
     def send(self, request: dict[str, Any]) -> dict[str, Any]:
+        if request["op"] in _CHANGES:
+            point("sending", request["op"])
         return _transport(self._name).send(request)
 
 
@@ -68,10 +73,4 @@ def _transport(name: str) -> Transport:
     if name in _routes:
         return _routes[name]
     receiver, _, rest = name.partition("/")
-    variable = f"CRASHPOINT_{receiver.upper()}"
-    url = os.environ.get(variable)
-    if url is None:
-        raise ReceiverDown(
-            f"no {receiver} here: use it inside a sweep that has one, or set {variable} to its URL"
-        )
-    return HttpTransport(f"{url}/{rest}" if rest else url)
+    return transport_to(receiver, rest)

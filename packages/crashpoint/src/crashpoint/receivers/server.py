@@ -2,12 +2,16 @@
 
 `python -m crashpoint.receivers.server --receiver tracker --dialect keyed --witness SOCKET
 --token-env VAR`. A request is in the ledger before it is answered and the state is folded from the
-ledger at the start, so a SIGKILL loses nothing that was answered. The first line of output is JSON
-with the `url`; the process ends when its standard input does. On the line `settle` it does the
-requests that the fault `late-accept` kept back, and answers with their number; on the line
-`trial TOKEN` it forgets everything and becomes the receiver of that trial.
+ledger at the start, so a SIGKILL loses nothing that was answered.
 
-POST / takes {op, args, key?}, POST /person {op, args}, GET / says what this is.
+The first line of output is JSON with the `url`, which is the trial's own: what is still on its way
+when a trial is over cannot end up in the next one. POST to it takes {op, args, key?}, POST to
+`url`/person takes {op, args}, GET / says what this is.
+
+Lines of input are the controller's, each answered with a line: `settle` does what the fault
+`late-accept` kept back; `trial TOKEN` forgets everything and is the receiver of that trial, at
+another `url`; `fault KIND:NTH` has a fault befall the NTH changing request from then on; `calm`
+takes such faults back. At the end of the input the process ends.
 """
 
 from __future__ import annotations
@@ -29,17 +33,20 @@ from typing import Any, Final, NoReturn, TypeVar
 from crashpoint.canonical import NotCanonical, parse
 from crashpoint.receivers.client import ReceiverTimeout
 from crashpoint.receivers.dialect import Dialect, DialectError
+from crashpoint.receivers.lines import LineServer
 from crashpoint.receivers.ops import RECEIVERS, Refusal, checked
 from crashpoint.receivers.person import ScriptedPerson
 from crashpoint.receivers.receiver import Receiver, ReceiverFault
 from crashpoint.receivers.service import NotARecord, Reply, fold
-from crashpoint.receivers.witness import Witness, WitnessGone, WitnessRefused
+from crashpoint.receivers.witness import Witness, WitnessGone, WitnessRefused, tag_of
 
 __all__ = ["EXIT_LEDGER", "REQUEST_MAX", "Front", "main"]
 
 REQUEST_MAX: Final = 60_000
 """Bytes in a request. Its record then reaches the ledger in one piece, so that a line left behind
 by a killed process is read before the first one of its successor."""
+SKIP_MAX: Final = 1 << 26
+"""Bytes of a larger one that are read before it is refused."""
 IDLE_S: Final = 30.0
 """Longest wait for a peer to send its request or the next one."""
 DELAY_MAX_S: Final = 3600.0
@@ -50,27 +57,42 @@ T = TypeVar("T")
 
 
 class Front:
-    """The receiver behind a lock. `delay_s`: how long a changing request is worked on."""
+    """The receiver behind a lock. `delay_s`: how long a changing request is worked on.
 
-    def __init__(self, receiver: Receiver, witness: Witness, *, delay_s: float = 0.0) -> None:
+    Each request comes with the tag of the trial it is meant for.
+    """
+
+    def __init__(
+        self, receiver: Receiver, witness: Witness, *, tag: str, delay_s: float = 0.0
+    ) -> None:
+        self.tag = tag
+        """The present trial's."""
         self._receiver = receiver
         self._witness = witness
         self._delay_s = delay_s
         self._lock = threading.Lock()
 
-    def send(self, request: Any) -> Reply:
+    def send(self, tag: str, request: Any) -> Reply:
         """Answer a request; raises ReceiverTimeout when there is to be no answer."""
         if not self._takes_time(request):
-            return self._guarded(lambda: self._receiver.send(request))
-        refusal = self._guarded(lambda: self._begin(request))
+            return self._guarded(tag, lambda: self._receiver.send(request))
+        refusal = self._guarded(tag, lambda: self._begin(request))
         if refusal is not None:
             return refusal
         time.sleep(self._delay_s)
-        return self._guarded(lambda: self._finish(request))
+        return self._guarded(tag, lambda: self._finish(request))
 
-    def ask(self, question: Any) -> Reply:
+    def ask(self, tag: str, question: Any) -> Reply:
         """The person's answer."""
-        return self._guarded(lambda: self._receiver.ask(question))
+        return self._guarded(tag, lambda: self._receiver.ask(question))
+
+    def answer(self, to: str, request: Any) -> Reply:
+        """Answer what was sent to an address: `TAG`, or `TAG/person`."""
+        tag, _, rest = to.partition("/")
+        door = {"": self.send, "person": self.ask}.get(rest)
+        if door is None:
+            return _error(404, f"nothing at {to[:80]!a}: send to the trial or its person")
+        return door(tag, request)
 
     def settle(self) -> int:
         """As Receiver.settle; ends the process when a record cannot be kept."""
@@ -85,10 +107,22 @@ class Front:
         with self._lock:
             try:
                 self._witness.turn_to(token)
+                self.tag = tag_of(token)
                 self._receiver.late, self._receiver.under_way = (), []
+                self._receiver.calm()
                 self._receiver.state = fold(self._receiver.state.receiver, self._witness.records())
             except (WitnessRefused, WitnessGone, NotARecord) as error:
                 _end(str(error))
+
+    def inject(self, fault: ReceiverFault, nth: int) -> None:
+        """As Receiver.inject."""
+        with self._lock:
+            self._receiver.inject(fault, nth)
+
+    def calm(self) -> None:
+        """As Receiver.calm."""
+        with self._lock:
+            self._receiver.calm()
 
     def about(self) -> Reply:
         """What this receiver is and promises."""
@@ -116,8 +150,10 @@ class Front:
         self._receiver.under_way.remove(request)
         return self._receiver.perform(request)
 
-    def _guarded(self, work: Callable[[], T]) -> T | Reply:
+    def _guarded(self, tag: str, work: Callable[[], T]) -> T | Reply:
         with self._lock:
+            if tag != self.tag:
+                return _error(404, f"no trial at /{tag[:80]}: it is over, or the address is wrong")
             try:
                 return work()
             except WitnessRefused as refusal:
@@ -131,26 +167,24 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "crashpoint"
     sys_version = ""
     timeout = IDLE_S
-    wbufsize = (
-        -1
-    )  # head and body leave in one piece; apart, the second waits for an acknowledgement
+    # Head and body leave in one piece; apart, the second waits for an acknowledgement.
+    wbufsize = -1
     disable_nagle_algorithm = True
     server: _Server
 
     def do_POST(self) -> None:
-        answer = {"/": self.server.front.send, "/person": self.server.front.ask}.get(self.path)
-        if answer is None:
-            self.send_error(404, f"nothing at {self.path[:80]!a}: POST to / or /person")
-            return
+        to = self.path.removeprefix("/")
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
             self.send_error(411, "a request needs a Content-Length and no Transfer-Encoding")
         elif len(length) > 9 or int(length) > REQUEST_MAX:
+            if len(length) <= 9:
+                self._skip(int(length))
             self.send_error(413, f"a request has at most {REQUEST_MAX} bytes")
         else:
             body = self.rfile.read(int(length))
             if len(body) == int(length):
-                self._answer(answer, body)
+                self._answer(lambda request: self.server.front.answer(to, request), body)
             else:
                 self.close_connection = True
 
@@ -167,6 +201,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002  http.server's name
         """Say nothing: the ledger has it all."""
+
+    def _skip(self, length: int) -> None:
+        """Read what is not wanted: a peer that is hung up on while it sends loses the answer."""
+        left = min(length, SKIP_MAX)
+        while left > 0 and (read := self.rfile.read(min(left, REQUEST_MAX))):
+            left -= len(read)
 
     def _answer(self, answer: Callable[[Any], Reply], body: bytes) -> None:
         try:
@@ -214,7 +254,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until standard input ends: 0. The ledger fails or contradicts itself: 74. Usage: 2."""
     options = _options(argv)
     try:
-        witness = Witness(options.witness, os.environ.pop(options.token_env))
+        token = os.environ.pop(options.token_env)
+        witness = Witness(options.witness, token)
         state = fold(options.receiver, witness.records())
     except (WitnessGone, WitnessRefused, NotARecord) as error:
         _end(str(error))
@@ -228,21 +269,38 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     for fault, nth in options.fault:
         receiver.inject(fault, nth)
-    front = Front(receiver, witness, delay_s=options.delay_s)
+    front = Front(receiver, witness, tag=tag_of(token), delay_s=options.delay_s)
     try:
         server = _Server(options.port, front)
     except OSError as error:
         _end(f"cannot listen on 127.0.0.1:{options.port}: {error.strerror}")
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    _say({"url": f"http://127.0.0.1:{server.server_port}", **front.about()["body"]})
+    if options.socket is not None:
+        lines = LineServer(options.socket, front.answer, request_max=REQUEST_MAX)
+        threading.Thread(target=lines.serve, daemon=True).start()
+    port = server.server_port
+    _say({"url": _url(port, front), "port": port, **front.about()["body"]})
     for line in sys.stdin:
-        command, _, token = line.strip().partition(" ")
-        if command == "settle":
-            _say({"settled": front.settle()})
-        elif command == "trial":
-            front.begin(token)
-            _say({"begun": True})
+        _say(_obey(line, front, port))
     return 0
+
+
+def _obey(line: str, front: Front, port: int) -> dict[str, Any]:
+    """Do what the controller says, and what to answer."""
+    command, _, argument = line.strip().partition(" ")
+    match command:
+        case "settle":
+            return {"settled": front.settle()}
+        case "trial":
+            front.begin(argument)
+            return {"url": _url(port, front)}
+        case "fault":
+            front.inject(*_fault(argument))
+        case "calm":
+            front.calm()
+        case _:
+            return {"error": f"no command {command[:80]!a}"}
+    return {"done": command}
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -252,6 +310,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--witness", type=Path, required=True, help="the ledger's socket")
     parser.add_argument("--token-env", required=True, help="variable that holds the trial's token")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--socket", type=Path, help="where to listen for lines as well")
     parser.add_argument("--fault", type=_fault, action="append", default=[], help="KIND:NTH")
     parser.add_argument("--delay-s", type=_seconds, default=0.0)
     parser.add_argument("--clock-file", type=Path, help="holds the time in seconds, read each time")
@@ -291,6 +350,10 @@ def _clock(file: Path | None) -> Callable[[], float]:
     if file is None:
         return time.time
     return lambda: float(file.read_text(encoding="ascii"))
+
+
+def _url(port: int, front: Front) -> str:
+    return f"http://127.0.0.1:{port}/{front.tag}"
 
 
 def _error(status: int, sentence: str) -> Reply:

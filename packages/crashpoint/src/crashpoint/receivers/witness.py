@@ -6,12 +6,18 @@ was kept; the receiver's way to find out is to end and to read its records when 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import socket
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Witness", "WitnessGone", "WitnessRefused"]
+__all__ = ["Witness", "WitnessGone", "WitnessRefused", "tag_of"]
+
+
+def tag_of(token: str) -> str:
+    """What names a trial in a receiver's address, and does not give its token away."""
+    return hashlib.sha256(token.encode()).hexdigest()[:12]
 
 
 class WitnessGone(RuntimeError):

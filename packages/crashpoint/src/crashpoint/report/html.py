@@ -1,26 +1,22 @@
 """A matrix as one self-contained page: tables, every trial's story, and no request to anywhere.
 
-What comes from the document is escaped, and the page's policy lets only its own script run.
+What it is put together by, `page`, escapes what comes from the document.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from crashpoint.report import story
-from crashpoint.report.palette import MEANING, PALETTE
+from crashpoint.report.page import rendered
+from crashpoint.report.palette import MEANING
 from crashpoint.report.view import Cell, View, interval
 from crashpoint.report.words import READING, RECOVERING, count, duration, plain, plural
 
 __all__ = ["page"]
 
-HERE: Final = Path(__file__).parent
 SHARE_WIDTH, TIMES_WIDTH = 120, 220
 """Pixels of the small drawings beside the figures."""
 NO_BREAK: Final = "\N{NO-BREAK SPACE}"
@@ -29,28 +25,15 @@ COLUMNS: Final = ("outcome", "ending", "result", "recovery", "time to recover", 
 
 def page(document: Mapping[str, Any]) -> str:
     """The page of a matrix document. Raises KeyError for one that lacks a member."""
-    import jinja2
-    from markupsafe import Markup
-
     view = View.of(document)
     groups = _Groups()
-    style = (HERE / "matrix.css").read_text(encoding="utf-8") + _palette_style()
-    script = (HERE / "matrix.js").read_text(encoding="utf-8")
-    environment = jinja2.Environment(
-        autoescape=True,
-        loader=jinja2.FileSystemLoader(HERE),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     facts = _facts(view, groups)  # fills the groups, so the data comes after it
-    return environment.get_template("matrix.html.j2").render(
-        **facts,
-        style=Markup(style),  # noqa: S704  ours
-        script=Markup(script),  # noqa: S704  ours
-        style_hash=_hash(style),
-        script_hash=_hash(script),
-        data=Markup(_embedded(groups.as_json())),  # noqa: S704  escaped by _embedded
+    return rendered(
+        "matrix.html.j2",
+        styles=["matrix.css"],
+        script="matrix.js",
+        data=groups.as_json(),
+        facts=facts,
     )
 
 
@@ -235,21 +218,3 @@ def _context(view: View) -> Iterator[tuple[str, str]]:
 
 def _pixels(share: float, width: int) -> float:
     return round(max(0.0, min(1.0, share)) * width, 1)
-
-
-def _palette_style() -> str:
-    return "".join(
-        f".{outcome}{{background-color:{shade.fill};color:{shade.ink}}}\n"
-        for outcome, shade in PALETTE.items()
-    )
-
-
-def _hash(text: str) -> str:
-    """How a content security policy names an inline text."""
-    return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _embedded(value: Any) -> str:
-    """JSON that ends no script element, whatever texts it holds."""
-    text = json.dumps(value, separators=(",", ":"))
-    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

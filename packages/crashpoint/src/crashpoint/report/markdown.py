@@ -100,7 +100,7 @@ def _bench(document: Mapping[str, Any], path: str) -> str:
     machine = document["machine"]
     if isinstance(machine, Mapping):
         machine = ", ".join(f"{name} {value}" for name, value in machine.items())
-    table = _table(["what", "reached", "wanted", "reference"], rows)
+    table = _table(["what", "reached", "wanted", "beside"], rows)
     return f"{table}\n\n{_source(document, path)}: {_safe(machine)}."
 
 

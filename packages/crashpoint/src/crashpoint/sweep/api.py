@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import math
+import os
 import re
 import shlex
 import tempfile
@@ -13,23 +15,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from crashpoint.ledger.control import LedgerFault
+from crashpoint.procs.run_folder import FolderFault
 from crashpoint.receivers.dialect import KEYED, Dialect
+from crashpoint.receivers.host import HostFault
+from crashpoint.receivers.ops import RECEIVERS
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 from crashpoint.receivers.routes import payments, person, routed, tracker
 from crashpoint.sweep.engine import Crasher, Sweep
-from crashpoint.sweep.folder import FolderCrasher, Mount, Name, name_by_content
+from crashpoint.sweep.faults import FaultSweep, SweepFaultKind
+from crashpoint.sweep.folder import Mount, Name, name_by_content
 from crashpoint.sweep.forked import ForkExecutor
+from crashpoint.sweep.quiet import QuietCrasher
 from crashpoint.sweep.real import real_crasher
 from crashpoint.sweep.report import Report
 from crashpoint.sweep.spawned import SpawnExecutor
+from crashpoint.sweep.story import Teller
 from crashpoint.sweep.table import memory_folder
 from crashpoint.sweep.words import Scenario, SweepFault
 
 __all__ = ["MODES", "Job", "Options", "path_of", "sweep"]
 
 MODES: Final = ("raise", "fork", "spawn")
+STORIES_S: Final = 3.0
+STORIES_SHARE: Final = 0.2
+"""How long stories may take: so many seconds, or this share of the sweep's own time."""
 
-Entry = Callable[..., Any] | Sequence[str]
+Entry = Callable[..., Any] | str | Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -37,7 +49,9 @@ class Job:
     """A program: how it is started, how it is resumed (default: the same way), what it is called.
 
     A function may take any of `folder` (its state folder, also the working directory), `tracker`,
-    `payments` and `person`, by these names; it may be async. A command is a list of arguments.
+    `payments` and `person`, by these names; it may be async. A command is a string as for a shell,
+    or a list of arguments; it runs in its state folder, so files that it names and that are there
+    when the sweep begins are given to it by their whole path.
     """
 
     start: Entry
@@ -63,6 +77,8 @@ class Options:
     person: ScriptedPerson = TRUTHFUL
     name: Name = name_by_content
     """Names an effect by what does not change between two runs."""
+    fault: SweepFaultKind = SweepFaultKind.KILL
+    """What happens to the first process."""
 
 
 def sweep(
@@ -72,30 +88,36 @@ def sweep(
     only: str | None = None,
     again: str = "",
     tell: Callable[[Scenario, Report], None] = lambda _scenario, _report: None,
+    stopped: Callable[[], bool] = lambda: False,
+    stories: int = 1,
 ) -> Report:
     """Crash the job everywhere and return what it came to; `only` is the id of one scenario.
 
-    `tell` hears each scenario as it is judged. Raises SweepFault with one line for a job that cannot
-    be swept.
+    `tell` hears each scenario as it is judged. When `stopped` says so, KeyboardInterrupt is raised
+    before the next is counted. The worst failures, one of a class and at most `stories`, are run
+    once more to be told in full. Raises SweepFault with one line for a job that cannot be swept.
     """
     begun = time.monotonic()
-    with crasher_for(job, options) as crasher:
-        run = Sweep(
-            crasher, depth=options.depth, dedupe=options.dedupe, result=options.compare_result
-        )
+    place = _relative_to(Path.cwd())
+    with _told_in_one_line(), crasher_for(job, options) as crasher:
+        run = _sweep_over(crasher, options)
+        at_points = options.fault in {SweepFaultKind.KILL, SweepFaultKind.WRONG_ANSWER}
         report = Report(
             job=job.name,
             mode=options.mode,
             basis=crasher.basis,
             depth=options.depth,
-            fault="kill",
+            fault=options.fault,
             points=run.found.points,
-            places=run.found.places,
+            places=[place(p) for p in run.found.places] if at_points else [],
             clean=run.found.seen,
             again=again,
         )
         path = None if only is None else path_of(only)
+        asked: list[Scenario] = []
         for scenario in run.scenarios(path):
+            if stopped():
+                raise KeyboardInterrupt
             if path is not None and scenario.id != only:
                 raise SweepFault(
                     f"the program has changed: what was {only} is {scenario.id} now; sweep it again"
@@ -104,8 +126,47 @@ def sweep(
             report.processes, report.recovered = run.processes, run.recovered
             report.seconds = time.monotonic() - begun
             tell(scenario, report)
+            if path is not None:
+                asked.append(scenario)
+        if path is not None and not asked:
+            raise SweepFault(f"there is no scenario {only} (any more); sweep the program again")
+        teller = Teller(run, crasher, fault=options.fault, place=place, name=options.name)
+        _tell(teller, report, asked or report.exemplars(stories))
     report.complete = only is None
     return report
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """What goes wrong with the bench itself is a SweepFault like any other."""
+    try:
+        yield
+    except (HostFault, LedgerFault, FolderFault) as fault:
+        raise SweepFault(str(fault)) from fault
+    except ConnectionError as error:
+        raise SweepFault(f"a receiver or the ledger went away: {error}") from error
+
+
+def _tell(teller: Teller[Any], report: Report, scenarios: Sequence[Scenario]) -> None:
+    """Tell the first, and more while that takes little time beside the sweep itself."""
+    until = time.monotonic() + max(STORIES_S, STORIES_SHARE * report.seconds)
+    for scenario in scenarios:
+        if report.stories and time.monotonic() > until:
+            return
+        report.stories.append(teller.tell(scenario))
+
+
+def _relative_to(folder: Path) -> Callable[[str], str]:
+    """Shortens a place in code that lies below the folder."""
+    within = f"{folder}{os.sep}"
+    return lambda place: place.removeprefix(within)
+
+
+def _sweep_over(crasher: Any, options: Options) -> Sweep[Any]:
+    depth, result = options.depth, options.compare_result
+    if options.fault in {SweepFaultKind.KILL, SweepFaultKind.WRONG_ANSWER}:
+        return Sweep(crasher, depth=depth, dedupe=options.dedupe, result=result)
+    return FaultSweep(crasher, options.fault, depth=depth, result=result)
 
 
 def path_of(scenario_id: str) -> tuple[int, ...]:
@@ -122,8 +183,7 @@ def path_of(scenario_id: str) -> tuple[int, ...]:
 @contextmanager
 def crasher_for(job: Job, options: Options) -> Iterator[Crasher[Any]]:
     """The crasher that the options ask for, over the job."""
-    if options.mode not in MODES:
-        raise SweepFault(f"no mode {options.mode!r}; there are {', '.join(MODES)}")
+    _check(options)
     start, resume = job.start, job.resume if job.resume is not None else job.start
     if options.mode == "spawn":
         with _spawning(_command(start), _command(resume), options) as crasher:
@@ -147,11 +207,12 @@ def _raising(
         routes: dict[str, Any] = {}
         for name, twin in mount.twins.items():
             routes |= {name: twin, f"{name}/person": twin.person}
-        crasher = FolderCrasher(
+        crasher = QuietCrasher(
             mount,
             start=lambda world: _call(start, world.folder),
             resume=lambda world: _call(resume, world.folder),
             limit_s=options.limit_s,
+            memory_of=(start, resume),
         )
         with routed(routes), crasher:
             yield crasher
@@ -218,15 +279,43 @@ def _parameters(function: Callable[..., Any], offered: Mapping[str, Any]) -> lis
     return wanted
 
 
+def _check(options: Options) -> None:
+    """Refuse options that mean nothing; raises SweepFault."""
+    if options.mode not in MODES:
+        raise SweepFault(f"no mode {options.mode!r}; there are {', '.join(MODES)}")
+    depth: Any = options.depth
+    if type(depth) is not int or depth < 1:
+        raise SweepFault(f"depth must be a whole number from 1, not {depth!r}")
+    limit_s: Any = options.limit_s
+    if type(limit_s) not in {int, float} or not 0 < limit_s < math.inf:
+        raise SweepFault(f"limit_s must be seconds above 0, not {limit_s!r}")
+    for name in options.receivers:
+        if name not in RECEIVERS:
+            raise SweepFault(f"no receiver {name!r}; there are {', '.join(RECEIVERS)}")
+
+
 def _function(entry: Entry) -> Callable[..., Any]:
-    if not callable(entry):
-        raise SweepFault(f"{shlex.join(entry)!r} is a command: sweep it with mode spawn")
-    return entry
+    if callable(entry):
+        return entry
+    if not _is_command(entry):
+        raise SweepFault(f"{entry!r} is neither a function nor a command")
+    words = entry if isinstance(entry, str) else shlex.join(entry)
+    raise SweepFault(f"{words!r} is a command: sweep it with mode spawn")
 
 
 def _command(entry: Entry) -> Sequence[str]:
+    """Its arguments, files of the current folder by their whole path: it runs in another one."""
     if callable(entry):
         raise SweepFault(f"{entry!r} is a function: sweep it with mode raise or fork")
-    if not entry:
+    if not _is_command(entry):
+        raise SweepFault(f"{entry!r} is no command: give a string or a list of arguments")
+    words = shlex.split(entry) if isinstance(entry, str) else list(entry)
+    if not words:
         raise SweepFault("the command is empty")
-    return entry
+    return [str(Path(word).absolute()) if Path(word).is_file() else word for word in words]
+
+
+def _is_command(entry: Any) -> bool:
+    return isinstance(entry, str) or (
+        isinstance(entry, Sequence) and all(isinstance(word, str) for word in entry)
+    )

@@ -139,3 +139,9 @@ def flipped(*, marks_again: bool, point_at_ask: bool) -> Sequence[Design]:
     return [
         replace(design, marks_again=marks_again, point_at_ask=point_at_ask) for design in DESIGNS
     ]
+
+
+if __name__ == "__main__":
+    from crashpoint.sweep.published import command
+
+    command(prog_name="python -m crashpoint.sweep.designs")

@@ -18,12 +18,16 @@ from crashpoint.pipeline.crash import Basis
 from crashpoint.pipeline.judge import Ending, Result
 from crashpoint.sweep.words import DISCOVER, Process, Scenario, Seen, SweepFault, Verdict, When
 
-__all__ = ["RETRIES", "Crasher", "Discovery", "Sweep", "judge"]
+__all__ = ["RETRIES", "Crasher", "Discovery", "Sweep", "Wandering", "judge"]
 
 RETRIES: Final = 3
 """Restarts that may fail one after the other before a run is called a crash loop."""
 
 W = TypeVar("W")
+
+
+class Wandering(SweepFault):
+    """Two runs without a crash had different effects."""
 
 
 class Crasher(Protocol[W]):
@@ -35,10 +39,11 @@ class Crasher(Protocol[W]):
         """A world in which nothing has happened yet."""
         ...
 
-    def run(self, world: W, *, resume: bool, at: int) -> Process:
+    def run(self, world: W, *, resume: bool, at: int, fail: bool = False) -> Process:
         """Run the start or the resume entry and crash it at its `at`-th point.
 
-        0 lets it end; so does DISCOVER, and then `places` says where its points are.
+        0 lets it end; so does DISCOVER, and then `places` says where its points are. With `fail` the
+        point raises OSError (no space left) instead, and the process goes on.
         """
         ...
 
@@ -116,15 +121,18 @@ class Sweep(Generic[W]):
         difference = _difference(first[0].passed, second[0].passed)
         if difference is not None:
             raise SweepFault(f"the program is not deterministic without a crash: {difference}")
-        if first[1].crossings.keys() != second[1].crossings.keys():
-            strange = sorted(first[1].crossings.keys() ^ second[1].crossings.keys())[0]
-            raise SweepFault(
-                f"the program is not deterministic: effect {strange!r} is in one of two clean runs; "
-                "name effects by what does not change (see docs/sweep.md)"
+        once, again = _counts(first[1]), _counts(second[1])
+        if once != again:
+            strange, _ = min(once.items() ^ again.items())
+            raise Wandering(
+                f"the program is not deterministic: effect {strange!r} is not in both of two clean "
+                "runs, or not as often; name effects by what does not change (see docs/sweep.md)"
             )
         if not first[0].passed:
             raise SweepFault("the program announces no point: there is nowhere to crash it")
         results = {_result_digest(process) for process, _ in (first, second)}
+        if first[0].result is None:
+            results.add(None)  # nothing was returned, so there is nothing to compare with
         result = results.pop() if len(results) == 1 and self._compare else None
         return Discovery(first[0].passed, first[1], result, first[0].places)
 
@@ -139,9 +147,9 @@ class Sweep(Generic[W]):
             )
         return process, seen
 
-    def _run(self, world: W, *, resume: bool, at: int) -> Process:
+    def _run(self, world: W, *, resume: bool, at: int, fail: bool = False) -> Process:
         self.processes += 1
-        return self._crasher.run(world, resume=resume, at=at)
+        return self._crasher.run(world, resume=resume, at=at, fail=fail)
 
     def _crash(self, world: W, n: int, points: Sequence[str], *, resume: bool) -> Verdict | None:
         """Crash at the n-th point; a verdict only when that did not come about as planned."""
@@ -150,12 +158,13 @@ class Sweep(Generic[W]):
         if process.when is When.CRASHED and difference is None:
             return None
         self._crasher.drop(world)
-        if difference is not None:
-            return Verdict(Outcome.VOID, void=f"not deterministic: {difference}")
-        return Verdict(
-            Outcome.VOID,
-            void=f"point {n} was passed and the process {process.when}: {process.said}",
-        )
+        if process.when is When.HUNG:
+            void = f"to be crashed at point {n}, the process hung: {process.said}"
+            return Verdict(Outcome.VOID, Ending.STUCK, void=void)
+        if process.when is When.FAILED:
+            void = f"to be crashed at point {n}, the process failed: {process.said}"
+            return Verdict(Outcome.VOID, void=void)
+        return Verdict(Outcome.VOID, void=f"not deterministic: {difference}")
 
     def _after(
         self,
@@ -212,15 +221,20 @@ class Sweep(Generic[W]):
             yield from self._after(again, here, named, only)
 
     def _recover(self, world: W) -> tuple[Process, Verdict]:
-        """Restart until it ends, hangs, or has failed too often; judge what is there then."""
-        first = process = self._run(world, resume=True, at=0)
-        failures = 1
-        while process.when is When.FAILED and failures < RETRIES:
-            failures += 1
-            process = self._run(world, resume=True, at=0)
-        verdict = judge(self.found, process, self._crasher.seen(world))
+        """Restart it and judge what is there then; also returns the first restart."""
+        first, last = self._restart(world)
+        verdict = judge(self.found, last, self._crasher.seen(world))
         self._crasher.drop(world)
         return first, verdict
+
+    def _restart(self, world: W) -> tuple[Process, Process]:
+        """Restart until it ends, hangs, or has failed too often: the first and the last restart."""
+        first = last = self._run(world, resume=True, at=0)
+        failures = 1
+        while last.when is When.FAILED and failures < RETRIES:
+            failures += 1
+            last = self._run(world, resume=True, at=0)
+        return first, last
 
 
 def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
@@ -229,14 +243,21 @@ def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
     outcomes, dups, missing = [], 0, 0
     for name, usual in found.seen.crossings.items():
         actions = seen.crossings.get(name, ())
-        surplus = len(actions) - len(usual)
+        if actions == usual:
+            continue
+        distinct, usually = len(set(actions)), len(set(usual))
+        lacking = max(0, usually - distinct, len(usual) - len(actions))
+        surplus = len(actions) - (len(usual) - lacking)
         if surplus > 0:
             dups += surplus
-            same = len(set(actions)) <= len(set(usual))
-            outcomes.append(Outcome.DUPLICATED if same else Outcome.DIVERGED)
-        elif surplus < 0:
-            missing -= surplus
+            outcomes.append(Outcome.DUPLICATED if distinct <= usually else Outcome.DIVERGED)
+        if lacking > 0:
+            missing += lacking
             outcomes.append(Outcome.LOST)
+    swallowed = [name for name in found.seen.swallowed if name not in seen.crossings]
+    if swallowed:
+        missing += len(swallowed)
+        outcomes.append(Outcome.LOST)
     outcome = worst(outcomes) if outcomes else Outcome.EXACTLY_ONCE
     ending, void = Ending.ENDED, None
     if last.when is When.HUNG:
@@ -246,7 +267,9 @@ def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
     elif strange:
         outcome, dups = Outcome.DIVERGED, dups + sum(len(seen.crossings[s]) for s in strange)
     result = Result.NOT_CHECKED
-    if found.result is not None and last.when is When.ENDED:
+    # A restart that finds nothing to do and returns nothing claims nothing about the result.
+    says = last.result is not None or bool(last.passed)
+    if found.result is not None and says and last.when is When.ENDED:
         result = Result.SAME if _result_digest(last) == found.result else Result.WRONG
     return Verdict(
         outcome if void is None else Outcome.VOID,
@@ -260,13 +283,19 @@ def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
     )
 
 
+def _counts(seen: Seen) -> dict[str, int]:
+    return {name: len(actions) for name, actions in seen.crossings.items()}
+
+
 def _result_digest(process: Process) -> str | None:
     if process.result is None:
         return ""
     try:
         return digest(process.result)
     except NotCanonical:
-        return None
+        # What a forked process says of such a result as well, so that the modes agree.
+        text = ascii(process.result)
+        return None if " at 0x" in text else digest(text)
 
 
 def _difference(planned: Sequence[str], passed: Sequence[str]) -> str | None:

@@ -8,37 +8,67 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from types import MappingProxyType
+from typing import Any, Final, Self
 
 from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
+from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.receivers.twin import TwinTransport
 from crashpoint.sweep.hooks import watching
+from crashpoint.sweep.image import Image
 from crashpoint.sweep.inprocess import RaiseCrasher
 from crashpoint.sweep.words import Process, Seen, kind_of
 
 __all__ = ["FolderCrasher", "Mount", "Name", "files_below", "name_by_content", "seen_in"]
 
 Name = Callable[[str, Mapping[str, Any]], str]
-"""Names an effect from a request's operation and arguments: what does not change between runs."""
+"""Names an effect from a request's operation and arguments: what does not change between runs.
+
+An argument that is the number of something made before (`issue`, `charge`) is given as the name of
+the effect that made it, since a number changes with each request too many.
+"""
+
+
+REFERENCES: Final[Mapping[str, str]] = MappingProxyType({"comment": "issue", "refund": "charge"})
+"""By operation, the argument that is the number of something made before."""
+
+
+class Made(str):
+    """The name of an effect in place of the number of what it made."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
 
 
 def name_by_content(op: str, args: Mapping[str, Any]) -> str:
-    """The operation and all of its arguments."""
-    return f"{op} {dict(args)}"
+    """The operation and all of its arguments but empty ones."""
+    given = ", ".join(f"{name}={value!r}" for name, value in args.items() if value != "")
+    return f"{op}({given})"
 
 
-def seen_in(records: Any, name: Name) -> dict[str, tuple[str, ...]]:
-    """Crossings by effect name, each with its content, from receivers' records."""
+def seen_in(records: Any, name: Name) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
+    """From a receiver's records: crossings by effect name, each with its content; the swallowed."""
     crossings: dict[str, tuple[str, ...]] = {}
+    swallowed: dict[str, None] = {}
+    made: dict[int, str] = {}
     for record in records:
-        if record["did"] == "acted":
-            effect = name(record["op"], record["args"])
-            crossings[effect] = (*crossings.get(effect, ()), repr(record["args"]))
-    return crossings
+        did, op, args = record["did"], record["op"], record["args"]
+        if did not in {"acted", "repeated"}:
+            continue
+        refers = REFERENCES.get(op)
+        if refers is not None and args[refers] in made:
+            args = {**args, refers: Made(made[args[refers]])}
+        effect = name(op, args)
+        if did == "acted":
+            made[record["id"]] = effect
+            crossings[effect] = (*crossings.get(effect, ()), repr(args))
+        elif made.get(record["id"]) != effect:
+            swallowed[effect] = None
+    return crossings, tuple(swallowed)
 
 
 @dataclass
@@ -75,7 +105,10 @@ class _Snapshot:
 
 
 class FolderCrasher(RaiseCrasher[Mount]):
-    """Runs functions of a mount; the working directory is the mount's folder meanwhile."""
+    """Runs functions of a mount; the working directory is the mount's folder meanwhile.
+
+    What the program of `memory_of` remembers of a run is forgotten after it.
+    """
 
     def __init__(
         self,
@@ -84,9 +117,11 @@ class FolderCrasher(RaiseCrasher[Mount]):
         start: Callable[[Mount], Any],
         resume: Callable[[Mount], Any],
         limit_s: float = 10.0,
+        memory_of: Sequence[Callable[..., Any]] = (),
     ) -> None:
         super().__init__(start=start, resume=resume, limit_s=limit_s)
         self._mount = mount
+        self._image = Image(memory_of) if memory_of else None
         empty = Mount.make(mount.folder, {n: t.dialect for n, t in mount.twins.items()})
         self._nothing = _Snapshot({}, _states(empty), 0)
 
@@ -94,12 +129,18 @@ class FolderCrasher(RaiseCrasher[Mount]):
         """Work in the folder and watch it, from now on."""
         self._stack.callback(os.chdir, Path.cwd())
         os.chdir(self._mount.folder)
-        self._stack.enter_context(watching(str(self._mount.folder)))
+        self._watch = self._stack.enter_context(watching(str(self._mount.folder)))
         return super().__enter__()
 
-    def run(self, world: Mount, *, resume: bool, at: int) -> Process:
+    def run(self, world: Mount, *, resume: bool, at: int, fail: bool = False) -> Process:
         """See `Crasher.run`."""
-        process = super().run(world, resume=resume, at=at)
+        if self._image is not None:
+            self._image.keep()
+        process = super().run(world, resume=resume, at=at, fail=fail)
+        self._watch.let_go()
+        if self._image is not None:
+            self._image.put_back()
+            os.chdir(world.folder)
         world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
         return process
 
@@ -118,6 +159,7 @@ class FolderCrasher(RaiseCrasher[Mount]):
         for name, state, late, is_down in snapshot.receivers:
             twin = mount.twins[name]
             twin.state, twin.late, twin.is_down = state, late, is_down
+            twin.calm()
         mount.model_calls = snapshot.model_calls
         return mount
 
@@ -132,13 +174,44 @@ class FolderCrasher(RaiseCrasher[Mount]):
     def seen(self, world: Mount) -> Seen:
         """What crossed in any receiver."""
         crossings: dict[str, tuple[str, ...]] = {}
+        swallowed: tuple[str, ...] = ()
         for twin in world.twins.values():
-            crossings |= seen_in(twin.state.records, world.name)
+            crossed, lost = seen_in(twin.state.records, world.name)
+            crossings |= crossed
+            swallowed += lost
         asks = sum(twin.state.asked for twin in world.twins.values())
-        return Seen(crossings, asks, world.model_calls)
+        return Seen(crossings, asks, world.model_calls, swallowed)
 
     def drop(self, world: Mount) -> None:
         """The next one takes its place."""
+
+    def records(self, world: Mount) -> list[dict[str, Any]]:
+        """Every receiver's records, for people."""
+        return [record for twin in world.twins.values() for record in twin.state.records]
+
+    def requests(self, world: Mount) -> list[tuple[str, str]]:
+        """See `FaultyCrasher`; receivers one after the other."""
+        return [
+            (name, record["op"])
+            for name, twin in world.twins.items()
+            for record in twin.state.crossings()
+        ]
+
+    def arm(self, world: Mount, receiver: str, fault: ReceiverFault, nth: int) -> None:
+        """See `FaultyCrasher`."""
+        world.twins[receiver].inject(fault, nth)
+
+    def heal(self, world: Mount) -> None:
+        """See `FaultyCrasher`."""
+        for twin in world.twins.values():
+            twin.calm()
+            if twin.is_down:
+                twin.restart()
+
+    def settle(self, world: Mount) -> None:
+        """See `FaultyCrasher`."""
+        for twin in world.twins.values():
+            twin.settle()
 
 
 def _states(mount: Mount) -> tuple[tuple[str, Any, Any, bool], ...]:
@@ -146,7 +219,7 @@ def _states(mount: Mount) -> tuple[tuple[str, Any, Any, bool], ...]:
 
 
 def files_below(folder: Path) -> dict[str, bytes]:
-    """Every file below, by relative path; a folder is a path that ends in a slash."""
+    """Every file below, by relative path; a folder ends in a slash, a symbolic link in an `@`."""
     found: dict[str, bytes] = {}
     waiting = [""]
     while waiting:
@@ -159,6 +232,8 @@ def files_below(folder: Path) -> dict[str, bytes]:
                     waiting.append(path + "/")
                 elif entry.is_file(follow_symlinks=False):
                     found[path] = _read(entry.path)
+                elif entry.is_symlink():
+                    found[path + "@"] = os.fsencode(os.readlink(entry.path))
     return found
 
 
@@ -168,19 +243,22 @@ def _put_back(folder: Path, files: Mapping[str, bytes]) -> None:
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
             elif entry.name not in files:
-                os.unlink(entry.path)  # noqa: PTH108  hundreds of thousands
+                _unlink(entry.path)
     for path, content in files.items() if len(files) < 2 else sorted(files.items()):
         if path.endswith("/"):
             (folder / path).mkdir()
+        elif path.endswith("@"):
+            os.symlink(content, f"{folder}/{path[:-1]}")
         else:
             _write(f"{folder}/{path}", content)
 
 
-# Not `open`: it is being watched, and these are called hundreds of thousands of times.
+# Bound here, because they are watched, and called hundreds of thousands of times.
+_open, _unlink, _write_to = os.open, os.unlink, os.write
 
 
 def _read(path: str) -> bytes:
-    fd = os.open(path, os.O_RDONLY)
+    fd = _open(path, os.O_RDONLY)
     try:
         return os.read(fd, os.fstat(fd).st_size)
     finally:
@@ -188,10 +266,10 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, content: bytes) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    fd = _open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         rest = memoryview(content)
         while rest:
-            rest = rest[os.write(fd, rest) :]
+            rest = rest[_write_to(fd, rest) :]
     finally:
         os.close(fd)

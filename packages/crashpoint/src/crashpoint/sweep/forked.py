@@ -7,6 +7,7 @@ sockets are real; the import image and the hash seed are the parent's.
 from __future__ import annotations
 
 import asyncio
+import errno
 import http.client  # noqa: F401  what every child would import is imported before they are forked
 import inspect
 import json
@@ -15,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
@@ -26,7 +28,7 @@ from crashpoint.sweep.words import DISCOVER, When
 
 __all__ = ["ForkExecutor"]
 
-MESSAGE_MAX: Final = 1 << 20
+CHUNK: Final = 1 << 16
 
 
 class ForkExecutor:
@@ -37,14 +39,15 @@ class ForkExecutor:
 
     def run(self, order: Order) -> dict[str, Any]:
         """See `Executor.run`."""
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A stream, because a datagram holds no long list of points and no large result.
+        ours, theirs = socket.socketpair()
         child = os.fork()
         if child == 0:
             ours.close()
             _be_child(theirs, self._entries[order.resume], order)
         theirs.close()
         with ours:
-            heard = _hear(ours, order.limit_s)
+            heard = _hear(ours, time.monotonic() + order.limit_s)
             if heard is None or heard["when"] is not When.ENDED:
                 os.kill(child, signal.SIGKILL)
             code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -55,14 +58,17 @@ class ForkExecutor:
         return heard
 
 
-def _hear(ours: socket.socket, limit_s: float) -> dict[str, Any] | None:
+def _hear(ours: socket.socket, deadline: float) -> dict[str, Any] | None:
     """What the child said: {} if it died without a word, None if nothing came in time."""
-    if not select.select([ours], [], [], limit_s)[0]:
-        return None
-    message = ours.recv(MESSAGE_MAX)
-    if not message:
-        return {}
-    heard: dict[str, Any] = json.loads(message)
+    parts: list[bytes] = []
+    while not (parts and parts[-1].endswith(b"\n")):
+        if not select.select([ours], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return None
+        more = ours.recv(CHUNK)
+        if not more:
+            return {}
+        parts.append(more)
+    heard: dict[str, Any] = json.loads(b"".join(parts))
     return {**heard, "when": When(heard["when"])}
 
 
@@ -85,7 +91,7 @@ class _Standing:
         if self._at == DISCOVER:
             self.places.append(points.place())
         if len(self.passed) == self._at:
-            self._channel.send(json.dumps(told(When.CRASHED, self.passed)).encode())
+            self._channel.sendall(_line(told(When.CRASHED, self.passed)))
             while True:
                 signal.pause()
 
@@ -93,18 +99,30 @@ class _Standing:
         """A process that is killed from outside asks nobody."""
 
 
+class _Failing(_Standing):
+    """In the child: has one write fail at the point asked for, and goes on."""
+
+    __slots__ = ()
+
+    def reached(self, name: str) -> None:
+        at, self._at = self._at, 0
+        super().reached(name)
+        if len(self.passed) == at:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        self._at = at
+
+
 def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order) -> NoReturn:
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.environ.update(order.env)
         os.chdir(order.folder)
-        output = os.open("../output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        os.dup2(output, 1)
-        os.dup2(output, 2)
+        _redirect()
         if "random" in sys.modules:
             sys.modules["random"].seed()
-        standing = _Standing(channel, order.at)
+        standing = (_Failing if order.fail else _Standing)(channel, order.at)
         points.listen(standing)
         try:
             with watching(order.folder):
@@ -112,13 +130,32 @@ def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order)
                 if inspect.isawaitable(result):
                     result = asyncio.run(_awaited(result))
             answer = told(When.ENDED, standing.passed, result=result, places=standing.places)
-        except Exception as error:  # noqa: BLE001  the job's own failure is what is asked about
+        except SystemExit as leaving:
+            if leaving.code is None or leaving.code == 0:
+                answer = told(When.ENDED, standing.passed, places=standing.places)
+            else:
+                answer = told(When.FAILED, standing.passed, said=f"SystemExit: {leaving.code}")
+        except BaseException as error:  # noqa: BLE001  the job's own failure is what is asked about
             traceback.print_exc()
-            answer = told(When.FAILED, standing.passed, said=f"{type(error).__name__}: {error}")
-        channel.send(_encoded(answer))
+            said = f"{type(error).__name__}: {error}"
+            answer = told(When.FAILED, standing.passed, said=said, places=standing.places)
+        channel.sendall(_encoded(answer))
         code = 0
     finally:
         os._exit(code)
+
+
+def _redirect() -> None:
+    """Have what the job prints go to a file of its world, whatever the caller's streams are."""
+    output = os.open("../output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(output, 1)
+    os.dup2(output, 2)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        stream = open(  # noqa: SIM115  a descriptor, for as long as the process lives
+            number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+        )
+        setattr(sys, name, stream)
 
 
 async def _awaited(result: Any) -> Any:
@@ -127,6 +164,12 @@ async def _awaited(result: Any) -> Any:
 
 def _encoded(answer: dict[str, Any]) -> bytes:
     try:
-        return json.dumps(answer).encode()
+        return _line(answer)
     except (TypeError, ValueError):
-        return json.dumps({**answer, "result": repr(answer["result"])}).encode()
+        text = ascii(answer["result"])
+        # An address differs from process to process, or by chance does not.
+        return _line({**answer, "result": None if " at 0x" in text else text})
+
+
+def _line(answer: dict[str, Any]) -> bytes:
+    return json.dumps(answer).encode() + b"\n"

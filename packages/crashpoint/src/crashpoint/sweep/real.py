@@ -20,6 +20,7 @@ from crashpoint.pipeline.crash import Basis
 from crashpoint.procs.run_folder import run_folder
 from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.host import ReceiverHost
+from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 from crashpoint.sweep.folder import Name, files_below, name_by_content, seen_in
 from crashpoint.sweep.runner import Executor, Order, Runner
@@ -79,13 +80,13 @@ class RealCrasher:
             trials[receiver] = trial
         return RealWorld(folder / "state", trials)
 
-    def run(self, world: RealWorld, *, resume: bool, at: int) -> Process:
+    def run(self, world: RealWorld, *, resume: bool, at: int, fail: bool = False) -> Process:
         """See `Crasher.run`."""
         env = {"CRASHPOINT_STATE": str(world.state)}
         for host in self._hosts.values():
             env |= host.environment()
         self.lifetimes += 1
-        process = self._runner.run(Order(resume, at, str(world.state), env, self._limit_s))
+        process = self._runner.run(Order(resume, at, str(world.state), env, self._limit_s, fail))
         world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
         if process.when is When.CRASHED:
             world.crashes.append((resume, at))
@@ -118,18 +119,41 @@ class RealCrasher:
     def seen(self, world: RealWorld) -> Seen:
         """What crossed, from the ledger."""
         crossings: dict[str, tuple[str, ...]] = {}
+        swallowed: tuple[str, ...] = ()
         asks = 0
         for trial in world.trials.values():
             records = self._records(trial)
-            crossings |= seen_in(records, self._name)
+            crossed, lost = seen_in(records, self._name)
+            crossings |= crossed
+            swallowed += lost
             asks += sum(record["did"] == "asked" for record in records)
-        return Seen(crossings, asks, world.model_calls)
+        return Seen(crossings, asks, world.model_calls, swallowed)
 
     def drop(self, world: RealWorld) -> None:
         """Seal its trials and remove its files."""
         for trial in world.trials.values():
             self._wait(trial.seal(""))
         shutil.rmtree(world.state.parent, ignore_errors=True)
+
+    def requests(self, world: RealWorld) -> list[tuple[str, str]]:
+        """See `FaultyCrasher`; receivers one after the other."""
+        return [(r["receiver"], r["op"]) for r in self.records(world) if r["did"] == "acted"]
+
+    def arm(self, world: RealWorld, receiver: str, fault: ReceiverFault, nth: int) -> None:
+        """See `FaultyCrasher`."""
+        self._hosts[receiver].inject(fault, nth)
+
+    def heal(self, world: RealWorld) -> None:
+        """See `FaultyCrasher`."""
+        for host in self._hosts.values():
+            if host.has_ended:
+                host.restart()
+            host.calm()
+
+    def settle(self, world: RealWorld) -> None:
+        """See `FaultyCrasher`."""
+        for host in self._hosts.values():
+            host.settle()
 
     def records(self, world: RealWorld) -> list[dict[str, Any]]:
         """Every receiver's records, for people."""
@@ -181,6 +205,7 @@ def real_crasher(
                 dialect=dialect,
                 adopt=folder.adopt,
                 person=person,
+                socket=sockets / f"{receiver}.sock",
             )
             hosts[receiver] = stack.enter_context(host)
         yield RealCrasher(

@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from crashpoint.model import Outcome
 from crashpoint.pipeline.judge import Result
 from crashpoint.sweep.words import KINDS, Scenario, Seen, Verdict, kind_of
 
-__all__ = ["CODES", "FAILURES_MAX", "First", "NotExactlyOnce", "Report", "code_of"]
+if TYPE_CHECKING:
+    from crashpoint.sweep.story import Story
+
+__all__ = [
+    "CODES",
+    "FAILURES_MAX",
+    "OUTCOMES",
+    "WORST_FIRST",
+    "First",
+    "NotExactlyOnce",
+    "Report",
+    "as_json",
+    "code_of",
+    "described",
+    "said",
+]
 
 FAILURES_MAX: Final = 500
-"""Failing scenarios that are kept whole; all are counted."""
+"""Failing scenarios with several crashes that are kept whole; all are counted."""
 
 CODES: Final[dict[str, str]] = {
     ".": "each effect once, the run ended, the result as without a crash",
@@ -25,13 +41,22 @@ CODES: Final[dict[str, str]] = {
     "?": "VOID: it hung, kept failing, or was not deterministic",
 }
 """A scenario in one letter."""
+OUTCOMES: Final[dict[str, Outcome]] = {
+    ".": Outcome.EXACTLY_ONCE,
+    "D": Outcome.DUPLICATED,
+    "V": Outcome.DIVERGED,
+    "L": Outcome.LOST,
+    "W": Outcome.EXACTLY_ONCE,
+    "?": Outcome.VOID,
+}
+"""A letter's outcome; a wrong result is no outcome of effects."""
 _LETTERS: Final = {
     Outcome.DUPLICATED: "D",
     Outcome.DIVERGED: "V",
     Outcome.LOST: "L",
     Outcome.VOID: "?",
 }
-_WORST_FIRST: Final = "VDL?W"
+WORST_FIRST: Final = "VDL?W"
 
 
 class NotExactlyOnce(AssertionError):
@@ -51,7 +76,7 @@ class First:
 
 @dataclass
 class Report:
-    """The result of a sweep. `complete` is False when it was cut short or only part was asked for."""
+    """The result of a sweep. `complete` is False when it was cut short or part was asked for."""
 
     job: str
     mode: str
@@ -63,6 +88,14 @@ class Report:
     clean: Seen
     again: str = ""
     """The command that runs one scenario again, without its id."""
+    prefix: str = ""
+    """What stands before an id in that command, to tell this sweep from others."""
+    repro: str = ""
+    """The file that runs the worst scenario again, if one was written."""
+    skipped: bool = False
+    """Another sweep was asked for, so nothing was run here."""
+    stories: list[Story] = field(default_factory=list)
+    """Scenarios told in full, the worst first."""
     firsts: dict[int, First] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
     """Scenarios by code."""
@@ -91,7 +124,7 @@ class Report:
             first.code = code
         elif len(scenario.path) == 2:
             first.again.append((scenario.names[1], code))
-        if code != "." and len(self.failures) < FAILURES_MAX:
+        if code != "." and (len(scenario.path) == 1 or len(self.failures) < FAILURES_MAX):
             self.failures.append(scenario)
 
     @property
@@ -101,39 +134,47 @@ class Report:
 
     @property
     def worst(self) -> Scenario | None:
-        """The failure to look at first: fewest crashes, then the worst outcome, then the earliest."""
-        return min(
-            self.failures,
-            key=lambda s: (len(s.path), _WORST_FIRST.index(code_of(s.verdict)), s.path),
-            default=None,
-        )
+        """What to look at first: fewest crashes, then the worst outcome, then the earliest."""
+        return min(self.failures, key=_worst_first, default=None)
+
+    def exemplars(self, most: int) -> list[Scenario]:
+        """The worst failure, then one of each other class: outcome, counts, kind of last point."""
+        classes: dict[Any, Scenario] = {}
+        for scenario in sorted(self.failures, key=_worst_first):
+            verdict = scenario.verdict
+            counts = (verdict.dups, verdict.missing, verdict.ending, verdict.result)
+            kind = (len(scenario.path), code_of(verdict), counts, scenario.names[-1])
+            classes.setdefault(kind, scenario)
+        return list(classes.values())[:most]
+
+    def command(self, scenario_id: str) -> str:
+        """The command that runs one scenario again; empty when there is none."""
+        return f"{self.again} {shlex.quote(self.prefix + scenario_id)}" if self.again else ""
 
     def assert_exactly_once(self) -> None:
-        """Raise NotExactlyOnce unless every scenario did each effect once and ended as it should."""
+        """Raise NotExactlyOnce unless every scenario did each effect once and ended as it should.
+
+        A sweep that was skipped, because another one of the test was asked for, says nothing.
+        """
+        __tracebackhide__ = True  # pytest: show the test's line, not this one
+        if self.skipped:
+            return
         worst = self.worst
         if worst is not None:
-            raise NotExactlyOnce(self.complaint(worst))
+            raise NotExactlyOnce(self.complaint())
         if not self.scenarios:
             raise NotExactlyOnce("no scenario was run: nothing is shown")
 
-    def complaint(self, worst: Scenario) -> str:
-        """What went wrong, which scenario shows it, and the command that runs it again."""
-        counted = ", ".join(
-            f"{n} {CODES[code].partition(':')[0]}"
-            for code, n in self.outcomes.most_common()
-            if code != "."
-        )
-        lines = [
-            f"{self.failed} of {self.scenarios} crash scenarios are not exactly once ({counted})",
-            f"worst: {worst.id}: {said(worst.verdict)}",
-        ]
-        for process, (n, name) in enumerate(zip(worst.path, worst.names, strict=True), start=1):
-            who = "the first process" if process == 1 else f"restart {process - 1}"
-            where = f", {self.places[n - 1]}" if process == 1 and len(self.places) >= n else ""
-            lines.append(f"  {who} died at point {n}, {described(name)}{where}")
-        if self.again:
-            lines.append(f"again: {self.again} {worst.id}")
-        return "\n".join(lines)
+    def complaint(self) -> str:
+        """What went wrong, the scenario that shows it best, and the command to run it again."""
+        from crashpoint.report.sweep_text import complaint
+
+        return complaint(as_json(self))
+
+
+def _worst_first(scenario: Scenario) -> tuple[int, int, tuple[int, ...]]:
+    rank = WORST_FIRST.index(code_of(scenario.verdict))
+    return len(scenario.path), rank, scenario.path
 
 
 def code_of(verdict: Verdict) -> str:
@@ -187,6 +228,8 @@ def as_json(report: Report) -> dict[str, Any]:
         "processes": report.processes,
         "recovered": report.recovered,
         "again": report.again,
+        "prefix": report.prefix,
+        "repro": report.repro,
         "firsts": [
             {
                 "n": n,
@@ -198,7 +241,17 @@ def as_json(report: Report) -> dict[str, Any]:
             for n, first in sorted(report.firsts.items())
         ],
         "failures": [
-            {"id": s.id, "path": list(s.path), "names": list(s.names), "said": said(s.verdict)}
-            for s in report.failures
+            {
+                "id": s.id,
+                "path": list(s.path),
+                "names": list(s.names),
+                "code": code_of(s.verdict),
+                "ending": s.verdict.ending,
+                "dups": s.verdict.dups,
+                "missing": s.verdict.missing,
+                "said": said(s.verdict),
+            }
+            for s in sorted(report.failures, key=_worst_first)
         ],
+        "stories": [story.as_json() for story in report.stories],
     }

@@ -16,7 +16,8 @@ import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Protocol
+from types import FrameType
+from typing import Any, BinaryIO, Final, NoReturn, Protocol
 
 from crashpoint.inside import tree
 from crashpoint.sweep.words import Process, SweepFault, When
@@ -25,7 +26,6 @@ __all__ = ["Executor", "Order", "Runner", "how_it_ended", "kill_below", "told"]
 
 PR_SET_PDEATHSIG: Final = 1
 PR_SET_CHILD_SUBREAPER: Final = 36
-MESSAGE_MAX: Final = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,8 @@ class Order:
     folder: str
     env: Mapping[str, str]
     limit_s: float
+    fail: bool = False
+    """Have a write fail at the point instead."""
 
 
 class Executor(Protocol):
@@ -63,12 +65,15 @@ class Runner:
                 f"cannot fork beside other threads ({', '.join(others)}): end them first, or sweep "
                 "with --crash-mode raise"
             )
-        self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        # A stream, because a datagram holds no long list of points.
+        self._ours, theirs = socket.socketpair()
+        self._answers = self._ours.makefile("rb")
         gc.collect()
         gc.freeze()
         self._pid = os.fork()
         if self._pid == 0:
             try:
+                self._answers.close()
                 self._ours.close()
                 _serve(theirs, executor)
             finally:
@@ -79,19 +84,23 @@ class Runner:
     def run(self, order: Order) -> Process:
         """Run one process; raises SweepFault when the runner is gone."""
         try:
-            self._ours.send(json.dumps(vars(order)).encode())
-            answer = self._ours.recv(MESSAGE_MAX)
+            self._ours.sendall(json.dumps(vars(order)).encode() + b"\n")
+            answer = self._answers.readline()
         except OSError:
             answer = b""
-        if not answer:
+        if not answer.endswith(b"\n"):
             raise SweepFault("the process that runs the scenarios died")
         heard = json.loads(answer)
+        if "fault" in heard:
+            raise SweepFault(heard["fault"])
         return Process(**{**heard, "when": When(heard["when"])})
 
     def close(self) -> None:
-        """End the runner and everything below it."""
+        """End the runner and everything below it, whatever it is doing."""
+        self._answers.close()
         self._ours.close()
-        with suppress(ChildProcessError):
+        with suppress(ChildProcessError, ProcessLookupError):
+            os.kill(self._pid, signal.SIGTERM)
             os.waitpid(self._pid, 0)
 
 
@@ -126,18 +135,28 @@ def kill_below() -> None:
 
 
 def _serve(control: socket.socket, executor: Executor) -> NoReturn:
+    # A session of its own: Ctrl-C is the caller's, and must not look like a job that failed.
+    os.setsid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    signal.signal(signal.SIGTERM, _leave)
     libc = ctypes.CDLL(None)
     libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    while True:
-        message = control.recv(MESSAGE_MAX)
-        if not message:
-            os._exit(0)
-        answer = executor.run(Order(**json.loads(message)))
+    # Not SIGKILL: what runs below has to be ended when the caller is killed.
+    libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+    orders: BinaryIO = control.makefile("rb")
+    while line := orders.readline():
+        try:
+            answer = executor.run(Order(**json.loads(line)))
+        except SweepFault as fault:
+            answer = {"fault": str(fault)}
         _reap()
-        control.send(json.dumps(answer).encode())
+        control.sendall(json.dumps(answer).encode() + b"\n")
+    os._exit(0)
+
+
+def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
+    kill_below()
+    os._exit(0)
 
 
 def _reap() -> None:

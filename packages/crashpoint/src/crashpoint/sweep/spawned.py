@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn
 
 from crashpoint.canonical import NotCanonical, parse
 from crashpoint.sweep.runner import Order, how_it_ended, kill_below, told
-from crashpoint.sweep.words import When
+from crashpoint.sweep.words import SweepFault, When
 
 __all__ = ["SpawnExecutor"]
 
@@ -42,6 +42,8 @@ class SpawnExecutor:
 
     def run(self, order: Order) -> dict[str, Any]:
         """See `Executor.run`."""
+        if order.fail:
+            raise SweepFault("a command's writes cannot be made to fail: use mode raise or fork")
         output = Path(order.folder).parent / "output"
         said_before = output.stat().st_size if output.exists() else 0
         child = os.fork()

@@ -128,7 +128,8 @@ class MemoryOutside:
     def seen(self) -> Seen:
         """What the tracker did."""
         state = self._twin.state
-        return Seen(seen_in(state.crossings(), name_by_content), state.asked, self.model_calls)
+        crossings, _ = seen_in(state.crossings(), name_by_content)
+        return Seen(crossings, state.asked, self.model_calls)
 
     def load(self) -> Any:
         """See `Outside`."""

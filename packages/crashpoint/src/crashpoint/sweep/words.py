@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
@@ -20,6 +21,7 @@ __all__ = [
     "SweepFault",
     "Verdict",
     "When",
+    "id_of",
     "kind_of",
 ]
 
@@ -30,6 +32,7 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "reply": "the model's reply has arrived",
         "marked": "a marker has been saved",
+        "sending": "a request is about to be sent",
         "accepted": "a receiver has accepted a request",
         "timeout": "a request has had no answer: whether it was done is not known",
         "returned": "a tool has returned",
@@ -37,7 +40,10 @@ KINDS: Final[Mapping[str, str]] = MappingProxyType(
         "tmp": "a save is half done: the temporary file is written and not renamed",
         "renamed": "a save is done: the temporary file has been renamed",
         "truncated": "a file has been opened for writing in place and is empty",
-        "written": "a file has been written in place and closed",
+        "written": "bytes have been written into a file in place",
+        "created": "a file or folder has been made",
+        "removed": "a file or folder has been removed",
+        "committed": "a database has committed",
     }
 )
 """What is true at a point of each kind. Programs may announce kinds of their own."""
@@ -76,6 +82,8 @@ class Seen:
     crossings: Mapping[str, tuple[str, ...]]
     asks: int = 0
     model_calls: int = 0
+    swallowed: tuple[str, ...] = ()
+    """Effects that were asked for under another one's key, so that a receiver took them for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +118,18 @@ class Scenario:
     @property
     def id(self) -> str:
         """Names it so that it can be run again: `8-accepted:comment.3-renamed`."""
-        return ".".join(f"{n}-{name}" for n, name in zip(self.path, self.names, strict=True))
+        return id_of(self.path, self.names)
+
+
+def id_of(path: Sequence[int], names: Sequence[str]) -> str:
+    """The id of the scenario that crashes at these points."""
+    return ".".join(f"{n}-{_in_id(name)}" for n, name in zip(path, names, strict=True))
+
+
+def _in_id(name: str) -> str:
+    """A point's name without what would read as the next number, or does not show on a line."""
+    clear = re.sub(r"\.(?=\d+-)", "%2E", name.replace("%", "%25"))
+    return "".join(c if c.isprintable() and c != " " else f"%{ord(c):02X}" for c in clear)
 
 
 def kind_of(name: str) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 
 from crashpoint.ledger.control import Ledger, LedgerTrial
 from crashpoint.procs.run_folder import RunFolder, run_folder
+from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.host import ReceiverHost
+from crashpoint.receivers.person import ScriptedPerson
 
 __all__ = ["DEADLINE_S", "Bench", "bench"]
 
@@ -26,6 +28,8 @@ class Bench:
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
         self._numbers = itertools.count(1)
+        self._idle: dict[tuple[Any, ...], list[ReceiverHost]] = {}
+        self._borrowed: dict[ReceiverHost, tuple[Any, ...]] = {}
         self.ledger: Ledger = self.wait(
             Ledger.start(folder.sub("ledger"), folder.sub("sockets"), adopt=folder.adopt)
         )
@@ -56,12 +60,46 @@ class Bench:
             **options,
         )
 
+    def borrow(
+        self, receiver: str, trial: LedgerTrial, dialect: Dialect, person: ScriptedPerson
+    ) -> tuple[ReceiverHost, Path]:
+        """A running receiver that begins with the trial, and the file with its time.
+
+        One that another test gave back is used again: starting takes longer than most tests.
+        """
+        kind = receiver, dialect, person
+        if self._idle.get(kind):
+            host = self._idle[kind].pop()
+            host.begin(trial.witness)
+        else:
+            clock_file = self.folder(f"clock-{trial.name}") / "now"
+            clock_file.write_text("0")
+            host = self.host(
+                receiver,
+                trial,
+                dialect=dialect,
+                person=person,
+                clock_file=clock_file,
+                socket=clock_file.with_name("s"),
+            )
+            host.clock_file = clock_file
+            host.start()
+        self._borrowed[host] = kind
+        return host, host.clock_file
+
+    def give_back(self, host: ReceiverHost) -> None:
+        """Done with it; it need not be running any more."""
+        host.heal()
+        self._idle.setdefault(self._borrowed.pop(host), []).append(host)
+
     def folder(self, name: str) -> Path:
         """A new folder that goes with the run."""
         return self._folder.sub(name)
 
     def close(self) -> None:
-        """End the ledger and the thread."""
+        """End the receivers, the ledger and the thread."""
+        for host in itertools.chain(self._borrowed, *self._idle.values()):
+            host.stop()
         self.wait(self.ledger.close())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()

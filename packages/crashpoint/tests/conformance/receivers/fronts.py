@@ -1,4 +1,4 @@
-"""The three ways to reach a receiver, made alike for one suite: twin, HTTP process, MCP process."""
+"""The ways to reach a receiver, made alike for one suite: twin, HTTP, lines, MCP."""
 
 import signal
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from conformance.receivers.bench import Bench
 from conformance.receivers.mcp_client import McpClient
-from crashpoint.receivers.client import HttpTransport, Transport
+from crashpoint.receivers.client import HttpTransport, SocketTransport, Transport
 from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.person import ScriptedPerson
 from crashpoint.receivers.receiver import ReceiverFault
@@ -96,17 +96,10 @@ class HttpFront:
         self._bench = bench
         self._trial = bench.trial()
         self._now_s = BEGIN_S
-        self._clock_file = bench.folder(f"clock-{self._trial.name}") / "now"
+        self.host, self._clock_file = bench.borrow(receiver, self._trial, dialect, person)
         self.advance(0)
-        self.host = bench.host(
-            receiver,
-            self._trial,
-            dialect=dialect,
-            faults=faults,
-            person=person,
-            clock_file=self._clock_file,
-        )
-        self.host.start()
+        for fault, nth in faults:
+            self.host.inject(fault, nth)
         self.settle = self.host.settle
         self.person = HttpTransport(f"{self.host.url}/person")
         self._transport = self.another()
@@ -131,7 +124,22 @@ class HttpFront:
         return self._bench.records(self._trial)
 
     def close(self) -> None:
-        self.host.stop()
+        self._bench.give_back(self.host)
+
+
+class LineFront(HttpFront):
+    """The same process over its Unix socket."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.person = SocketTransport(self._address, "person")
+
+    @property
+    def _address(self) -> str:
+        return self.host.environment()[f"CRASHPOINT_{self.host.receiver.upper()}_SOCKET"]
+
+    def another(self) -> Transport:
+        return SocketTransport(self._address)
 
 
 class McpFront(HttpFront):
@@ -158,4 +166,4 @@ class McpFront(HttpFront):
         super().close()
 
 
-FRONTS = {"twin": TwinFront, "http": HttpFront, "mcp": McpFront}
+FRONTS = {"twin": TwinFront, "http": HttpFront, "line": LineFront, "mcp": McpFront}

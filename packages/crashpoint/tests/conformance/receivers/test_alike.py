@@ -35,7 +35,7 @@ def drawn(receiver: str, draw: random.Random) -> dict:
 
 @pytest.mark.parametrize("receiver", ["tracker", "payments"])
 @pytest.mark.parametrize("dialect", ALL, ids=ids)
-@pytest.mark.parametrize("other", ["http", "mcp"])
+@pytest.mark.parametrize("other", ["http", "line", "mcp"])
 def test_twin_and_process_answer_and_record_alike(the_bench, receiver, dialect, other):
     draw = random.Random(f"{receiver} {dialect.name}")
     twin = FRONTS["twin"](the_bench, receiver, dialect, (), ERRS)

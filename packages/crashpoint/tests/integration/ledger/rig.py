@@ -17,6 +17,8 @@ from crashpoint.ledger.control import Ledger
 
 DEADLINE_S = 20.0
 """Longest wait for anything."""
+FULL_S = 0.5
+"""A far end that takes nothing for so long takes no more."""
 
 
 @asynccontextmanager
@@ -68,17 +70,18 @@ class Peer:
     def say(self, data: bytes) -> None:
         self._socket.sendall(data)
 
-    def fill(self, data: bytes) -> int:
-        """Say it over and over until the far end takes no more; returns how many bytes it took."""
-        self._socket.setblocking(False)
+    def fill(self, data: bytes, limit: int) -> int:
+        """Say it over and over until the far end takes no more, hangs up, or took `limit` bytes.
+
+        Returns how many bytes it took.
+        """
+        self._socket.settimeout(FULL_S)
         sent = 0
-        try:
-            while True:
+        with suppress(TimeoutError, ConnectionError):
+            while sent < limit:
                 sent += self._socket.send(data[sent % len(data) :])
-        except BlockingIOError:
-            return sent
-        finally:
-            self._socket.settimeout(DEADLINE_S)
+        self._socket.settimeout(DEADLINE_S)
+        return sent
 
     def stop_saying(self) -> None:
         self._socket.shutdown(socket.SHUT_WR)

@@ -153,20 +153,30 @@ def test_five_hundred_peers_of_which_most_say_nothing(tmp_path):
     assert len(records) == 10
 
 
-@pytest.mark.parametrize("line", [b"x\n", None])
-def test_a_peer_that_reads_no_reply_is_held_up_and_nobody_else(tmp_path, line):
-    """`line`: what it says over and over; None: an attempt of 400 bytes."""
-
+def test_a_peer_that_reads_no_reply_is_held_up_and_nobody_else(tmp_path):
     def scenario(ledger: Ledger, trial):
         with Peer(ledger.invoke_socket) as deaf:
-            took = deaf.fill(line or attempt(trial.token, action="x" * 300))
+            took = deaf.fill(attempt(trial.token, action="x" * 300), 8 << 20)
             with Peer(ledger.invoke_socket) as other:
                 assert "receipt" in other.ask(attempt(trial.token))
-            return took, memory_kb(ledger.pid)
+            return took
 
-    (took, memory), _ = talk(tmp_path, scenario)
+    took, _ = talk(tmp_path, scenario)
+    assert 100_000 < took < 4 << 20
+
+
+def test_a_peer_that_floods_is_hung_up_on(tmp_path):
+    def scenario(ledger: Ledger, trial):
+        before = memory_kb(ledger.pid)
+        with Peer(ledger.invoke_socket) as flood:
+            took = flood.fill(b"x\n" * 50_000, 64 << 20)
+            assert flood.hear() is None
+        return took, memory_kb(ledger.pid) - before
+
+    (took, grown), records = talk(tmp_path, scenario)
     assert took < 8 << 20
-    assert memory < 120_000
+    assert grown < 20_000
+    assert records == []
 
 
 def memory_kb(pid: int) -> int:
@@ -176,14 +186,15 @@ def memory_kb(pid: int) -> int:
 
 def test_a_peer_that_never_ends_its_line_costs_no_more_than_one_line(tmp_path):
     def scenario(ledger: Ledger, trial):
+        before = memory_kb(ledger.pid)
         with Peer(ledger.invoke_socket) as endless:
             for _ in range(32):
                 endless.say(b"x" * (1 << 20))
-            memory = memory_kb(ledger.pid)
-            return memory, endless.ask(b"\n")
+            grown = memory_kb(ledger.pid) - before
+            return grown, endless.ask(b"\n")
 
-    (memory, refusal), records = talk(tmp_path, scenario)
-    assert memory < 80_000
+    (grown, refusal), records = talk(tmp_path, scenario)
+    assert grown < 12_000
     assert "at most" in refusal["error"]
     assert records == []
 

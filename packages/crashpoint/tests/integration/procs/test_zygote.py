@@ -34,7 +34,12 @@ async def zygote(place, *, preload=(SUBJECTS,), python=sys.executable):
     try:
         yield started
     finally:
-        await asyncio.wait_for(started.close(), DEADLINE_S)
+        closing = asyncio.create_task(started.close())
+        await asyncio.wait({closing}, timeout=DEADLINE_S)
+        ended_by_itself = closing.done()
+        started._process.kill()
+        await closing
+        assert ended_by_itself
 
 
 def request(place, function, n=0, **args):
@@ -207,7 +212,9 @@ def test_none_escapes_a_process_that_forks_all_the_time(place, bell, strike):
     async def scenario():
         async with zygote(place) as started:
             for _ in range(10):
-                subject = await started.fork(request(place, "split_for_ever", bell=bell.env["BELL"]))
+                subject = await started.fork(
+                    request(place, "split_for_ever", bell=bell.env["BELL"])
+                )
                 await heard(bell)
                 pids = getattr(subject, strike)()
                 assert set(subject.members()) <= set(pids)

@@ -11,14 +11,24 @@ import threading
 from contextlib import closing
 from dataclasses import replace
 from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import pytest
 
 from conformance.receivers.bench import DEADLINE_S, bench
 from conformance.receivers.calls import MAKES, made
-from crashpoint.receivers.client import HttpTransport
+from crashpoint.receivers.client import (
+    HttpTransport,
+    Person,
+    ReceiverDown,
+    ReceiverRefused,
+    ReceiverTimeout,
+    SocketTransport,
+    Tracker,
+)
 from crashpoint.receivers.dialect import KEYED, KEYED_CHECKED, LOOKUP
 from crashpoint.receivers.host import HostFault
+from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.receivers.server import EXIT_LEDGER, REQUEST_MAX, main
 from crashpoint.receivers.witness import Witness
 
@@ -31,9 +41,15 @@ def tracker(the_bench):
         yield host
 
 
+def place(host):
+    """Where it listens, as host and port, and its trial's path."""
+    url = urlsplit(host.url)
+    return (url.hostname, url.port), url.path
+
+
 def http(host, method, path, body=None):
     """One exchange; returns the status and what the body says."""
-    with closing(HTTPConnection(host.url.removeprefix("http://"), timeout=DEADLINE_S)) as peer:
+    with closing(HTTPConnection(*place(host)[0], timeout=DEADLINE_S)) as peer:
         peer.request(method, path, body)
         response = peer.getresponse()
         return response.status, json.loads(response.read())
@@ -41,12 +57,26 @@ def http(host, method, path, body=None):
 
 def raw(host, text):
     """Send bytes, end the sending, and return all that comes back."""
-    address = host.url.removeprefix("http://").split(":")
-    with socket.create_connection((address[0], int(address[1])), DEADLINE_S) as peer:
+    with socket.create_connection(place(host)[0], DEADLINE_S) as peer:
         peer.sendall(text)
         peer.shutdown(socket.SHUT_WR)
         with peer.makefile("rb") as answer:
             return answer.read()
+
+
+def line(path, text):
+    """Send bytes to a socket, end the sending, and return all that comes back."""
+    with socket.socket(socket.AF_UNIX) as peer:
+        peer.settimeout(DEADLINE_S)
+        peer.connect(str(path))
+        peer.sendall(text)
+        peer.shutdown(socket.SHUT_WR)
+        with peer.makefile("rb") as answer:
+            return answer.read()
+
+
+def transport_to_socket(host):
+    return SocketTransport(host.environment()["CRASHPOINT_TRACKER_SOCKET"])
 
 
 def ended(pidfd):
@@ -64,27 +94,31 @@ def test_it_says_what_it_is(tracker):
 
 BAD_REQUESTS = (
     ("GET", "/issues", None, 404),
+    ("POST", "/", "{}", 404),
     ("POST", "/issues", "{}", 404),
-    ("PUT", "/", "{}", 501),
-    ("POST", "/", "", 400),
-    ("POST", "/", "{", 400),
-    ("POST", "/", "[" * 9 + "]" * 9, 400),
-    ("POST", "/", '{"op": "file", "args": {"title": NaN}}', 400),
-    ("POST", "/", '{"op": "file", "args": {"title": "\\ud800"}}', 400),
-    ("POST", "/", '{"op": "file", "op": "file", "args": {"title": "a"}}', 400),
-    ("POST", "/", b'{"op": "file", "args": {"title": "\xff"}}', 400),
-    ("POST", "/", '{"op": "file", "args": {"title": "a"}, "keys": "k"}', 400),
-    ("POST", "/", '[{"op": "file", "args": {"title": "a"}}]', 400),
-    ("POST", "/", "null", 400),
-    ("POST", "/", "9" * 5000, 400),
-    ("POST", "/", " " * (REQUEST_MAX + 1), 413),
-    ("POST", "/person", "{}", 400),
+    ("POST", "/issues/person", "{}", 404),
+    ("POST", "TRIAL/issues", "{}", 404),
+    ("POST", "TRIAL/person/", "{}", 404),
+    ("PUT", "TRIAL", "{}", 501),
+    ("POST", "TRIAL", "", 400),
+    ("POST", "TRIAL", "{", 400),
+    ("POST", "TRIAL", "[" * 9 + "]" * 9, 400),
+    ("POST", "TRIAL", '{"op": "file", "args": {"title": NaN}}', 400),
+    ("POST", "TRIAL", '{"op": "file", "args": {"title": "\\ud800"}}', 400),
+    ("POST", "TRIAL", '{"op": "file", "op": "file", "args": {"title": "a"}}', 400),
+    ("POST", "TRIAL", b'{"op": "file", "args": {"title": "\xff"}}', 400),
+    ("POST", "TRIAL", '{"op": "file", "args": {"title": "a"}, "keys": "k"}', 400),
+    ("POST", "TRIAL", '[{"op": "file", "args": {"title": "a"}}]', 400),
+    ("POST", "TRIAL", "null", 400),
+    ("POST", "TRIAL", "9" * 5000, 400),
+    ("POST", "TRIAL", " " * (REQUEST_MAX + 1), 413),
+    ("POST", "TRIAL/person", "{}", 400),
 )
 
 
 def test_a_bad_request_gets_one_sentence_and_leaves_no_record(the_bench, tracker):
     for method, path, body, status in BAD_REQUESTS:
-        got, said = http(tracker, method, path, body)
+        got, said = http(tracker, method, path.replace("TRIAL", place(tracker)[1]), body)
         assert (got, list(said)) == (status, ["error"]), body
         assert 0 < len(said["error"]) < 300
         assert "\n" not in said["error"]
@@ -101,23 +135,79 @@ def test_a_body_of_no_clear_length_is_refused(tracker):
         b"Content-Length: 000000000000000000000000000000000000002\r\n",
         b"Content-Length: 99999999999999999999\r\n",
     ):
-        answer = raw(tracker, b"POST / HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n{}")
+        answer = raw(tracker, b"POST /t HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n{}")
         assert answer.split()[1] in (b"411", b"413"), head
         assert b"Connection: close" in answer
 
 
 def test_a_request_cut_short_is_neither_done_nor_answered(the_bench, tracker):
     body = json.dumps(MAKES["tracker"]).encode()
-    head = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % (len(body) + 1)
-    assert raw(tracker, head + body) == b""
-    assert the_bench.records(tracker.trial) == []
+    path = place(tracker)[1].encode()
+    head = b"POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+    assert raw(tracker, head % (path, len(body) + 1) + body) == b""
+    assert b'{"issue": 1}' in raw(tracker, head % (path, len(body)) + body)
+    assert len(the_bench.records(tracker.trial)) == 1
+
+
+def test_a_bad_line_gets_one_sentence_and_leaves_no_record(the_bench):
+    trial = the_bench.trial()
+    path = the_bench.folder(f"lines-{trial.name}") / "s"
+    with the_bench.host("tracker", trial, socket=path) as host:
+        tag = place(host)[1].removeprefix("/")
+        good = json.dumps({"to": tag, "request": MAKES["tracker"]}).encode()
+        for text, status in (
+            (b"\n", 400),
+            (b"{\n", 400),
+            (b"[]\n", 400),
+            (b'{"to": "' + tag.encode() + b'"}\n', 400),
+            (b'{"to": "' + tag.encode() + b'", "request": null}\n', 400),
+            (good + b"\n" + good + b"\n", 400),
+            (good.replace(tag.encode(), b"elsewhere") + b"\n", 404),
+            (good.replace(tag.encode(), tag.encode() + b"/issues") + b"\n", 404),
+            (b'{"to": 7, "request": {}}\n', 404),
+            (b" " * (REQUEST_MAX + 1) + b"\n", 413),
+            (b"x" * (20 * REQUEST_MAX) + b"\n", 413),
+        ):
+            reply = json.loads(line(path, text))
+            assert reply["status"] == status, text[:80]
+            assert list(reply["body"]) == ["error"]
+        assert line(path, good) == b""  # cut short
+        assert line(path, b"") == b""
+        assert the_bench.records(trial) == []
+        assert json.loads(line(path, good + b"\n")) == {"status": 200, "body": {"issue": 1}}
+
+
+def test_a_request_of_a_megabyte_is_refused_and_not_a_time_out(the_bench):
+    trial = the_bench.trial()
+    path = the_bench.folder(f"lines-{trial.name}") / "s"
+    with the_bench.host("tracker", trial, socket=path) as host:
+        for transport in (HttpTransport(host.url), transport_to_socket(host)):
+            with pytest.raises(ReceiverRefused, match="at most 60000 bytes") as refused:
+                Tracker(transport).file("a", "b" * 1_000_000)
+            assert refused.value.status == 413
+    assert the_bench.records(trial) == []
+
+
+def test_a_peer_that_says_nothing_keeps_no_other_from_being_answered(the_bench):
+    trial = the_bench.trial()
+    path = the_bench.folder(f"lines-{trial.name}") / "s"
+    host = the_bench.host("tracker", trial, socket=path)
+    with host, socket.socket(socket.AF_UNIX) as idle:
+        idle.connect(str(path))
+        idle.sendall(b'{"to"')
+        transport = transport_to_socket(host)
+        assert made(transport.send(MAKES["tracker"])) == 1
+        host.kill()
+        with pytest.raises(ReceiverDown):
+            transport.send(MAKES["tracker"])
 
 
 def test_one_connection_carries_several_requests(tracker):
     body = json.dumps(MAKES["tracker"])
-    with closing(HTTPConnection(tracker.url.removeprefix("http://"), timeout=DEADLINE_S)) as peer:
+    address, path = place(tracker)
+    with closing(HTTPConnection(*address, timeout=DEADLINE_S)) as peer:
         for n in (1, 2, 3):
-            peer.request("POST", "/", body)
+            peer.request("POST", path, body)
             assert json.loads(peer.getresponse().read()) == {"issue": n}
 
 
@@ -177,6 +267,81 @@ def test_the_token_is_not_in_the_environment_it_leaves_to_others(tracker, the_be
     assert tracker.trial.witness not in " ".join(tracker.environment().values())
 
 
+def test_it_turns_to_another_trial_and_knows_nothing_of_the_first(the_bench, tracker):
+    first_url, transport = tracker.url, HttpTransport(tracker.url)
+    keyed = {**MAKES["tracker"], "key": "k"}
+    tracker.inject(ReceiverFault.LATE_ACCEPT)
+    with pytest.raises(ReceiverTimeout):
+        transport.send(keyed)
+    tracker.inject(ReceiverFault.ERROR)
+    second = the_bench.trial()
+    tracker.begin(second.witness)
+    assert tracker.settle() == 0
+    refused = transport.send(keyed)
+    assert refused["status"] == 404
+    assert "it is over" in refused["body"]["error"]
+    assert Person(HttpTransport(f"{tracker.url}/person")).ask("file", {"title": "a"}) is False
+    assert made(HttpTransport(tracker.url).send(keyed)) == 1
+    tracker.restart()
+    assert made(HttpTransport(tracker.url).send(keyed)) == 1
+    assert the_bench.records(tracker.trial) == []
+    tracker.begin(tracker.trial.witness)
+    assert tracker.url == first_url
+    assert made(transport.send(keyed)) == 1
+
+
+def test_a_request_worked_on_when_its_trial_ends_is_not_done_in_the_next(the_bench):
+    trial, second = the_bench.trial(), the_bench.trial()
+    with the_bench.host("tracker", trial, delay_s=0.2) as host:
+        replies = []
+        transport = HttpTransport(host.url)
+        waiting = threading.Thread(target=lambda: replies.append(transport.send(MAKES["tracker"])))
+        waiting.start()
+        host.begin(second.witness)
+        waiting.join()
+        assert replies[0]["status"] == 404
+        assert made(HttpTransport(host.url).send(MAKES["tracker"])) == 1
+    assert the_bench.records(trial) == []
+
+
+def test_a_trial_that_does_not_exist_ends_it(the_bench, tracker):
+    with pytest.raises(HostFault, match="no open trial"):
+        tracker.begin("nobody's")
+    with pytest.raises(HostFault, match="no open trial"):
+        tracker.calm()
+    os.waitid(os.P_PID, tracker.pid, os.WEXITED | os.WNOWAIT)
+    assert tracker.has_ended
+    assert tracker.wait() == EXIT_LEDGER
+    assert not tracker.has_ended
+
+
+def test_it_is_healed_dead_or_alive_as_soon_as_its_crash_is_seen(tracker):
+    transport = HttpTransport(tracker.url)
+    for n in range(1, 21):
+        tracker.inject(ReceiverFault.RECEIVER_CRASH)
+        with pytest.raises(ReceiverTimeout):
+            transport.send({**MAKES["tracker"], "key": f"{n}"})
+        before = tracker.pid
+        tracker.heal()
+        assert tracker.pid != before
+        tracker.inject(ReceiverFault.ERROR)
+        tracker.heal()
+        assert made(transport.send({**MAKES["tracker"], "key": f"{n}"})) == n
+    tracker.kill()
+    with pytest.raises(HostFault, match="not running"):
+        tracker.calm()
+
+
+def test_faults_come_and_go_while_it_runs(tracker):
+    transport = HttpTransport(tracker.url)
+    tracker.inject(ReceiverFault.ERROR, 2)
+    assert [transport.send(MAKES["tracker"])["status"] for _ in range(3)] == [200, 500, 200]
+    tracker.inject(ReceiverFault.ERROR)
+    tracker.calm()
+    assert transport.send(MAKES["tracker"])["status"] == 200
+    assert not tracker.has_ended
+
+
 def test_it_ends_when_its_parent_is_killed(the_bench, tmp_path):
     trial = the_bench.trial()
     program = (
@@ -211,12 +376,11 @@ def test_it_ends_when_its_parent_is_killed(the_bench, tmp_path):
 def test_it_stops_although_somebody_else_holds_its_input_open(the_bench):
     host = the_bench.host("tracker", the_bench.trial())
     host.start()
-    held = os.dup(host._process.stdin.fileno())
+    process = host._process
+    held = os.dup(process.stdin.fileno())
     try:
-        pidfd = os.pidfd_open(host.pid)
         host.stop()
-        assert ended(pidfd)
-        os.close(pidfd)
+        assert process.returncode == -signal.SIGTERM
     finally:
         os.close(held)
 
@@ -273,7 +437,7 @@ def test_it_is_started_once(tracker):
 
 def test_a_port_that_is_taken_is_said(the_bench, tracker):
     other = the_bench.host("tracker", the_bench.trial())
-    other._port = int(tracker.url.rpartition(":")[2])
+    other._port = place(tracker)[0][1]
     with pytest.raises(HostFault, match="cannot listen on"):
         other.start()
 

@@ -1,5 +1,6 @@
 """The file: what is in it after an append, a crash, a restart; and what the tally says of it."""
 
+import errno
 import os
 
 import pytest
@@ -95,38 +96,63 @@ def test_a_disk_that_is_full_is_a_fault_with_a_remedy(folder):
         book.append(LINES)
 
 
+def test_a_sync_that_fails_is_a_fault(folder, monkeypatch):
+    def fail(_fd):
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    book = Book(folder)
+    monkeypatch.setattr(os, "fdatasync", fail)
+    with pytest.raises(BookFault, match="Input/output error"):
+        book.append(LINES)
+
+
 @pytest.fixture
 def tally():
     fd = Tally.shared()
-    yield Tally(fd), Tally(fd)
+    yield fd
     os.close(fd)
 
 
-def test_the_tally_fits_the_file_it_was_told_of(folder, tally):
-    written, read = tally
-    book = Book(folder)
-    assert read.fault_in(book.path) is None
-    for line in LINES:
-        book.append([line])
-        written.add([line])
-        assert read.fault_in(book.path) is None
-    book.append(LINES)
-    assert read.fault_in(book.path) is None, "more than was acknowledged may be there"
+@pytest.mark.parametrize("acknowledged", range(len(LINES) + 1))
+@pytest.mark.parametrize("more", range(3))
+def test_a_file_that_holds_what_was_acknowledged_is_gone_on_with(tally, acknowledged, more):
+    before = Tally(tally)
+    before.resume([])
+    for line in LINES[:acknowledged]:
+        before.add([line])
+    found = [*LINES[:acknowledged], *LINES[:more]]
+    after = Tally(tally)
+    after.resume(found)
+    after.add(LINES)
+    Tally(tally).resume([*found, *LINES])
+    with pytest.raises(BookFault):
+        Tally(tally).resume([*found, *LINES[:-1]])
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    "found",
     [
-        (b"", "has 0 bytes of records, 34 were acknowledged"),
-        (b"".join(LINES[:2]), "has 23 bytes of records, 34 were acknowledged"),
-        (b"".join(LINES)[:-1] + bytes(50), "has 23 bytes"),
-        (b"".join([LINES[0], LINES[2], LINES[1]]), "does not hold what was acknowledged"),
-        (b"".join(LINES).replace(b"1", b"2"), "does not hold what was acknowledged"),
+        [],
+        LINES[:2],
+        [LINES[0], LINES[2], LINES[1]],
+        [LINES[0].replace(b"1", b"2"), *LINES[1:]],
+        [b"x\n", *LINES],
+        [*LINES[:2], LINES[2][:-1]],
     ],
 )
-def test_the_tally_does_not_fit_another_file(tmp_path, tally, content, said):
-    written, read = tally
-    written.add(LINES)
-    path = tmp_path / FILE_NAME
-    path.write_bytes(content)
-    assert said in read.fault_in(path)
+def test_a_file_that_lacks_some_of_it_is_not(tally, found):
+    Tally(tally).add(LINES)
+    for _ in range(2):
+        with pytest.raises(BookFault, match="changed while no daemon held it: of 34 bytes"):
+            Tally(tally).resume(found)
+
+
+def test_what_a_dead_daemon_acknowledged_outlives_it(tally):
+    child = os.fork()
+    if child == 0:
+        Tally(tally).add(LINES)
+        os._exit(0)
+    os.waitpid(child, 0)
+    with pytest.raises(BookFault):
+        Tally(tally).resume(LINES[:2])
+    Tally(tally).resume(LINES)

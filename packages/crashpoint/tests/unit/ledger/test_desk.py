@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crashpoint.canonical import parse
@@ -199,6 +199,7 @@ requests = st.fixed_dictionaries(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from([1, 2]), requests), min_size=1, max_size=8))
 def test_a_reply_tells_nothing_and_rests_on_one_line(sent):
     desk = open_desk()

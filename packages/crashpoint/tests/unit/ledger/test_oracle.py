@@ -5,7 +5,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from crashpoint.canonical import NotCanonical, canonical, parse
@@ -73,6 +73,7 @@ def is_void(chain: SealedChain) -> bool:
     return counted.outcome is Outcome.VOID
 
 
+@settings(deadline=None)
 @given(chains)
 def test_what_the_desk_wrote_is_never_void(chain):
     assert not is_void(chain)
@@ -157,6 +158,7 @@ def stranger(draw) -> SealedChain:
 forged = edited() | damaged_in_order()
 
 
+@settings(deadline=None)
 @given(forged)
 def test_whatever_is_done_to_the_records_is_void(found):
     chain, records = found
@@ -164,6 +166,7 @@ def test_whatever_is_done_to_the_records_is_void(found):
     assert is_void(replace(chain, records=records))
 
 
+@settings(deadline=None)
 @given(chains, st.data())
 def test_any_one_character_changed_in_the_file_is_void(chain, data):
     lines = [canonical(record).decode() for record in chain.records]
@@ -180,9 +183,15 @@ def test_any_one_character_changed_in_the_file_is_void(chain, data):
 
 
 def rehashable(records: list[object]) -> bool:
+    """Whether there is a hash of each: an infinity in one has none."""
+    try:
+        canonical(records)
+    except NotCanonical:
+        return False
     return bool(records) and all(isinstance(record, dict) for record in records)
 
 
+@settings(deadline=None)
 @given(forged, st.binary(min_size=32, max_size=32))
 def test_rehashed_by_somebody_without_the_key_is_void_even_with_a_head_that_fits(found, key):
     chain, records = found
@@ -192,6 +201,7 @@ def test_rehashed_by_somebody_without_the_key_is_void_even_with_a_head_that_fits
     assert is_void(believed(chain, records))
 
 
+@settings(deadline=None)
 @given(forged)
 def test_rehashed_by_somebody_with_the_key_is_void_by_the_controllers_head(found):
     chain, records = found
@@ -201,17 +211,20 @@ def test_rehashed_by_somebody_with_the_key_is_void_by_the_controllers_head(found
     assert is_void(replace(chain, records=records))
 
 
+@settings(deadline=None)
 @given(chains)
 def test_rehashed_with_another_trials_key_is_void(chain):
     records = rehashed(chain.records, trial_key(RUN_KEY, "t-2"))
     assert is_void(believed(chain, records))
 
 
+@settings(deadline=None)
 @given(st.lists(json_values, max_size=4) | json_values, json_values, json_values)
 def test_records_that_are_anything_at_all_are_void_and_raise_nothing(records, head, number):
     assert is_void(SealedChain("t-1", KEY, head, number, records))
 
 
+@settings(deadline=None)
 @given(edited())
 def test_an_edit_that_everybody_signs_raises_nothing(found):
     chain, records = found

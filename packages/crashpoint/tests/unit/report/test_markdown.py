@@ -87,7 +87,7 @@ def test_bench():
     assert (
         render("bench", BENCH, "evidence/bench_ledger.json")
         == """\
-| what | reached | wanted | reference |
+| what | reached | wanted | beside |
 | --- | --- | --- | --- |
 | attempts, one trial | 5,321 /s | \\>= 0.5 x | 8,000 /s |
 | import | 6.27 ms | 10 ms |  |

@@ -1,0 +1,93 @@
+"""SQLite connections that announce their commits: what is committed outlives a process, nothing else does."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from functools import cache
+from typing import Any, Final, Literal, TypeVar
+
+from crashpoint.inside.points import allow, point
+
+__all__ = ["WatchedConnection", "watched"]
+
+DEFINES: Final = ("create", "drop", "alter", "vacuum")
+"""First words of statements that change a database and no row of it."""
+
+T = TypeVar("T")
+
+
+class WatchedConnection(sqlite3.Connection):
+    """Passes the point `committed` after each commit, its own included that SQLite does by itself."""
+
+    crashpoint_name: str = ""
+
+    def commit(self) -> None:
+        """As in sqlite3."""
+        _announcing(self, super().commit)
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> Literal[False]:
+        if kind is None:
+            try:
+                self.commit()
+            except sqlite3.Error:
+                self.rollback()
+                raise
+        else:
+            self.rollback()
+        return False
+
+    def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
+        """As in sqlite3."""
+        return super().cursor(_watched_cursor(factory))
+
+    def execute(self, sql: str, *args: Any) -> Any:
+        """As in sqlite3."""
+        return self.cursor().execute(sql, *args)
+
+    def executemany(self, sql: str, *args: Any) -> Any:
+        """As in sqlite3."""
+        return self.cursor().executemany(sql, *args)
+
+    def executescript(self, script: str) -> Any:
+        """As in sqlite3."""
+        return self.cursor().executescript(script)
+
+
+@cache
+def watched(factory: Any) -> Any:
+    """The factory's connections, watched."""
+    if not isinstance(factory, type) or issubclass(factory, WatchedConnection):
+        return factory
+    if factory is sqlite3.Connection:
+        return WatchedConnection
+    return type(factory.__name__, (WatchedConnection, factory), {})
+
+
+@cache
+def _watched_cursor(factory: Any) -> Any:
+    class WatchedCursor(factory):  # type: ignore[misc]
+        def execute(self, sql: str, *args: Any) -> Any:
+            run = super().execute
+            return _announcing(self.connection, lambda: run(sql, *args), sql)
+
+        def executemany(self, sql: str, *args: Any) -> Any:
+            run = super().executemany
+            return _announcing(self.connection, lambda: run(sql, *args), sql)
+
+        def executescript(self, script: str) -> Any:
+            run = super().executescript
+            return _announcing(self.connection, lambda: run(script), script)
+
+    return WatchedCursor
+
+
+def _announcing(connection: Any, run: Callable[[], T], sql: str = "") -> T:
+    allow()
+    was_open, changes = connection.in_transaction, connection.total_changes
+    result = run()
+    defines = sql.lstrip().lower().startswith(DEFINES)
+    has_changed = was_open or defines or connection.total_changes != changes
+    if has_changed and not connection.in_transaction:
+        point("committed", connection.crashpoint_name)
+    return result

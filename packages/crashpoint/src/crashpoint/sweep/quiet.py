@@ -1,0 +1,70 @@
+"""What a job prints and logs in this process is kept apart, and only the end of it.
+
+A thousand scenarios would otherwise print everything a thousand times, into a terminal or a test's
+captured output. Output of child processes is not covered.
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any, Final
+
+from crashpoint.sweep.folder import FolderCrasher, Mount
+from crashpoint.sweep.words import Process
+
+__all__ = ["QuietCrasher"]
+
+KEPT_MAX: Final = 1 << 16
+"""Characters of one process that are kept."""
+
+
+class QuietCrasher(FolderCrasher):
+    """A FolderCrasher that keeps in `printed` the end of what the last process printed."""
+
+    def __init__(self, mount: Mount, **options: Any) -> None:
+        super().__init__(mount, **options)
+        self._end = _End()
+        self._log = logging.StreamHandler(self._end)
+
+    @property
+    def printed(self) -> str:
+        """What the process that ran last has printed and logged, or the end of that."""
+        return self._end.text()
+
+    def run(self, world: Mount, *, resume: bool, at: int, fail: bool = False) -> Process:
+        """See `Crasher.run`."""
+        self._end.clear()
+        root = logging.getLogger()
+        handlers, root.handlers = root.handlers, [self._log]
+        try:
+            with redirect_stdout(self._end), redirect_stderr(self._end):
+                return super().run(world, resume=resume, at=at, fail=fail)
+        finally:
+            root.handlers = handlers
+
+
+class _End(io.TextIOBase):
+    """A text stream of which only the end is kept."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._size = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str, /) -> int:
+        self._parts.append(text[-KEPT_MAX:])
+        self._size += len(self._parts[-1])
+        if self._size > 4 * KEPT_MAX:
+            self._parts = [self.text()]
+            self._size = len(self._parts[0])
+        return len(text)
+
+    def clear(self) -> None:
+        self._parts, self._size = [], 0
+
+    def text(self) -> str:
+        return "".join(self._parts)[-KEPT_MAX:]
