@@ -21,12 +21,16 @@ from crashpoint.harness.lock import name_lock
 
 __all__ = ["GONE_S", "Place", "nothing_left"]
 
+HERE = Path(__file__).parent
 GONE_S = 10.0
 """Longest a run may take to vanish once its harness has ended, killed or not."""
 
 
 class Place:
-    """Where one run happens: `tmp` is its TMPDIR, `out` its --out, `env` its environment."""
+    """Where one run happens: `tmp` is its TMPDIR, `out` its --out, `env` its environment.
+
+    `mark` is the part of it that a run inside this process needs.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.tmp = folder / "t"
@@ -35,7 +39,10 @@ class Place:
         self.out.mkdir()
         self._mark = f"CRASHPOINT_TEST={uuid4().hex}"
         name, _, value = self._mark.partition("=")
-        self.env = {**os.environ, name: value, "TMPDIR": str(self.tmp), "CI": "1"}
+        # So that what is started finds this folder's modules, in front of what it finds anyway.
+        path = os.pathsep.join(filter(None, [str(HERE), os.environ.get("PYTHONPATH")]))
+        self.mark = {name: value, "TMPDIR": str(self.tmp)}
+        self.env = {**os.environ, **self.mark, "CI": "1", "PYTHONPATH": path}
 
     def start(self, *command: str, program=sys.executable, **options) -> subprocess.Popen[str]:
         """Start `python ...` in this place, in a process group of its own."""
@@ -51,14 +58,11 @@ class Place:
     def processes(self) -> dict[int, str]:
         """What was started in this place and is alive: command lines by process id."""
         found = {}
-        for entry in os.listdir("/proc"):
-            if not entry.isdigit():
-                continue
+        for folder in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
-                folder = Path("/proc", entry)
                 if self._mark.encode() in (folder / "environ").read_bytes().split(b"\0"):
                     line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-                    found[int(entry)] = line
+                    found[int(folder.name)] = line
         return found
 
     def process(self, part: str) -> int:
@@ -78,10 +82,8 @@ class Place:
     def _left_processes(self) -> list[str]:
         deadline = time.monotonic() + GONE_S
         while alive := self.processes():
-            for pid in alive:
-                with suppress(ProcessLookupError):
-                    if not ended(pid, deadline):
-                        return [f"alive: {pid} {line}" for pid, line in alive.items()]
+            if not all(ended(pid, deadline) for pid in alive):
+                return [f"alive: {pid} {line}" for pid, line in alive.items()]
         return []
 
     def _left_sockets(self) -> list[str]:
@@ -100,8 +102,11 @@ class Place:
 
 
 def ended(pid: int, deadline: float) -> bool:
-    """Wait until a process has ended; raises ProcessLookupError when it is gone already."""
-    fd = os.pidfd_open(pid)
+    """Wait until a process has ended; False when it has not by then."""
+    try:
+        fd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
     try:
         poller = select.poll()
         poller.register(fd, select.POLLIN)

@@ -10,7 +10,7 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Any
 
-from crashpoint.inside.points import Crash, point
+from crashpoint.inside.points import Crash, heard, point
 from crashpoint.inside.store import FileStore
 from crashpoint.receivers.client import (
     Payments,
@@ -62,6 +62,7 @@ class ScriptedModel:
     def reply(self, n: int) -> Any:
         """The n-th reply, counted from 0; raises IndexError after the last."""
         answer = self._replies[n]
+        heard(answer)
         point("reply")
         return answer
 

@@ -7,6 +7,7 @@ import json
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import click
 
@@ -25,7 +26,7 @@ TESTS = Path(__file__).parents[1]
 PROGRAM = "acceptance.broken_program"
 CONTROL = "well"
 UNCRASHED = ("reference_fails", "reference_skips", "reference_repeats")
-BENCH = ("cannot_be_read", "does_not_answer")
+BENCH = ("cannot_be_read", "does_not_answer", "answers_oddly")
 NAMES = (CONTROL, *broken_program.FIRST, *broken_program.AGAIN, *BENCH)
 
 
@@ -35,7 +36,7 @@ class Broken:
     name = "broken"
     effects = ("charge",)
     control = CONTROL
-    waits_s = {}
+    waits_s = MappingProxyType({})
 
     def __init__(self, *, preload=(PROGRAM,)):
         self._preload = preload
@@ -63,8 +64,12 @@ class Broken:
         return StoreReading(bool(_stored(trial).get("completed")), {})
 
     async def final(self, row, trial, ended):
-        if row.name == "does_not_answer" and not trial.name.endswith(".reference"):
+        if trial.name.endswith(".reference"):
+            return FinalState(bool(_stored(trial).get("completed")), ended, {})
+        if row.name == "does_not_answer":
             await trial.probe(Launch(f"{PROGRAM}:refuse"))
+        if row.name == "answers_oddly":
+            return FinalState(finished=True, result={1, 2}, facts={})
         return FinalState(bool(_stored(trial).get("completed")), ended, {})
 
     @staticmethod
@@ -89,7 +94,7 @@ def _stored(trial):
 @click.option("--name", default="broken")
 @click.option("--out", required=True, type=click.Path(path_type=Path))
 @click.option("--preload", default=PROGRAM)
-def main(rows, k, jobs, limit_s, fault, barriers, name, out, preload):
+def main(*, rows, k, jobs, limit_s, fault, barriers, name, out, preload):
     adapter = Broken(preload=tuple(filter(None, preload.split(","))))
     known = {row.name: row for row in adapter.rows()}
     spec = MatrixSpec(

@@ -10,6 +10,7 @@ import socket
 import sys
 import threading
 from contextlib import suppress
+from pathlib import Path
 
 from crashpoint.adapters.controls import program
 from crashpoint.inside import client
@@ -51,7 +52,7 @@ def ring(word):
 
 
 def _Store(state):  # noqa: N802
-    return program._Store(os.path.join(state, program.STORE), keeps=True)
+    return program._Store(str(Path(state, program.STORE)), keeps=True)
 
 
 def _forever():
@@ -96,7 +97,7 @@ def _catches_everything(store):
     while True:
         try:
             return well(store)
-        except BaseException:  # noqa: BLE001, S110
+        except BaseException:  # noqa: BLE001
             pass
 
 
@@ -150,6 +151,28 @@ def _hangs_up(store):
 def _speaks_for_another(store):
     _say(b'{"trial":"%s","point":"b1"}\n' % (b"0" * 32)).close()
     client._points.ask({"trial": "0" * 32, "point": "b1"})
+
+
+def _lends_its_token(store):
+    reach("b0")
+    effect("charge", ACTION)
+    _meeting_place(store).write_text(os.environ["CRASHPOINT_TRIAL"])
+    _forever()
+
+
+def _speaks_for_its_neighbour(store):
+    """Announces in the name of a trial that waits for nobody, and goes on with its own."""
+    token = _meeting_place(store).read_text()
+    with _say(b'{"trial":"%s","point":"b1"}\n' % token.encode()) as line:
+        line.recv(100)
+    return well(store)
+
+
+def _meeting_place(store):
+    path = Path(store._path).parents[3] / "meeting"
+    with suppress(FileExistsError):
+        os.mkfifo(path)
+    return path
 
 
 def _speaks_garbage(store):
@@ -300,6 +323,8 @@ FIRST = {
     "closes_everything": _closes_everything,
     "hangs_up": _hangs_up,
     "speaks_for_another": _speaks_for_another,
+    "lends_its_token": _lends_its_token,
+    "speaks_for_its_neighbour": _speaks_for_its_neighbour,
     "speaks_garbage": _speaks_garbage,
     "says_too_much": _says_too_much,
     "invents_a_point": _invents_a_point,

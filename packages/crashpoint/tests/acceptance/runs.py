@@ -1,10 +1,14 @@
 """Runs that a test takes part in: started, watched, struck, and looked at when they are over."""
 
+import sys
+from pathlib import Path
+
 from acceptance.broken_adapter import TESTS
 from crashpoint.harness.verify import verify
 
-__all__ = ["BROKEN", "MATRIX", "OLD", "Run"]
+__all__ = ["BROKEN", "CRASHPOINT", "MATRIX", "OLD", "Run"]
 
+CRASHPOINT = str(Path(sys.executable).with_name("crashpoint"))
 MATRIX = ("-m", "crashpoint.harness.matrix")
 BROKEN = (str(TESTS / "acceptance" / "broken_adapter.py"),)
 OLD = b"what an earlier run found\n"
@@ -20,7 +24,7 @@ class Run:
         self.sealed = place.out / "m.partial.jsonl"
         if old is not None:
             self.evidence.write_bytes(old)
-        env = {**place.env, "PYTHONPATH": str(TESTS), **(bell.env if bell else {})}
+        env = {**place.env, **(bell.env if bell else {})}
         out = ("--out", str(place.out), "--name", "m")
         self.process = place.start(*command, *arguments, *out, env=env)
 

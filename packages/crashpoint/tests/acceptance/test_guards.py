@@ -4,29 +4,21 @@ Guards are what the rows declare (a key, an identity that is kept), the hold at 
 place where a fault landed, and the control without which a matrix proves nothing.
 """
 
-import asyncio
-import io
-import os
 from dataclasses import replace
-
-import pytest
 
 from acceptance.broken_adapter import TESTS
 from crashpoint.adapters.controls import Controls
 from crashpoint.adapters.langgraph import LangGraph
-from crashpoint.harness.progress import PlainProgress
-from crashpoint.harness.run import MatrixSpec, run_matrix
 from crashpoint.model import S1_ROWS, Barrier, FaultKind
 from crashpoint.pipeline import judge
 from crashpoint.pipeline.contract import Row
-from crashpoint.procs.run_folder import run_folder
-from leftovers import nothing_left
+from matrices import document_of
 
 PAST = "at b1 the completion should be not recorded, the engine's store had it recorded"
 
 
 class _Unguarded:
-    """An adapter whose further rows run a variation; `how` maps their names to what they declare."""
+    """An adapter with more rows, variations each; `how` maps their names to what they declare."""
 
     def __init__(self, how):
         self._how = how
@@ -71,27 +63,8 @@ class UnguardedLangGraph(_Unguarded, LangGraph):
 
 
 def measured(adapter, rows, *, barriers=(Barrier.B1,), fault=FaultKind.KILL):
-    """Summary of one trial a cell, and the reason of each VOID, by row."""
-    known = {row.name: row for row in adapter.rows()}
-    spec = MatrixSpec(
-        name="guards",
-        rows=[(adapter, known[name]) for name in rows],
-        barriers=barriers,
-        fault=fault,
-        k=1,
-        jobs=4,
-        limit_s=30.0,
-        void_max=0.1,
-        cold=0,
-        command="pytest",
-    )
-    with nothing_left() as place, pytest.MonkeyPatch.context() as patch:
-        for name in place.env.keys() - os.environ.keys() | {"TMPDIR"}:
-            patch.setenv(name, place.env[name])
-        with run_folder() as folder:
-            progress = PlainProgress(io.StringIO())
-            run = run_matrix(spec, folder, progress, io.StringIO(), asyncio.Event())
-            document = asyncio.run(run)
+    """Exit code, the outcome of each row, the reasons of VOID by row, and the findings."""
+    document, _ = document_of(adapter, rows, barriers=barriers, fault=fault)
     summary = document["summary"]
     return (
         summary["exit"],

@@ -1,4 +1,4 @@
-"""What the bench itself needs goes away in the middle of a run: one line, the exit code, no loss."""
+"""What the bench itself needs goes away in the middle of a run: one line, exit code, no loss."""
 
 import json
 import os
@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from acceptance.runs import BROKEN, OLD, Run
+from crashpoint.harness.matrix import command
 from crashpoint.harness.verify import verify
 from events import Bell, whole_lines
 from leftovers import nothing_left
@@ -140,6 +142,28 @@ def test_the_disk_of_the_ledger_is_full(place):
         assert run.sealed_trials() >= 3
         assert run.kept_the_old_evidence()
         assert place.left() == []
+
+
+@pytest.mark.parametrize(
+    ("failure", "code", "says"),
+    [
+        (KeyboardInterrupt(), 130, "interrupted outside of the trials\n"),
+        (OSError(28, "No space left on device", "m.png"), 3, "Error: cannot write m.png: No space"),
+    ],
+)
+def test_what_is_measured_is_kept_when_it_cannot_be_drawn(place, monkeypatch, failure, code, says):
+    def publish(document, out):
+        raise failure
+
+    monkeypatch.setattr("crashpoint.report.publish.publish", publish)
+    monkeypatch.setenv("TMPDIR", str(place.tmp))
+    out = ("--out", str(place.out), "--name", "m")
+    done = CliRunner().invoke(command, [*SHORT, *out])
+    assert done.exit_code == code
+    assert says in done.stderr
+    assert "1 trial" in done.stdout
+    assert [path.name for path in place.out.iterdir()] == ["m.json"]
+    assert verify(place.out / "m.json").says == "1 trials, fault kill, exit 0"
 
 
 def test_a_complete_run_names_what_it_replaces(place):

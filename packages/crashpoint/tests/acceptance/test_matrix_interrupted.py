@@ -1,12 +1,13 @@
-"""Runs that are interrupted, terminated or killed: what was sealed is kept, nothing else is left."""
+"""Runs that are interrupted, terminated or killed: what was sealed is kept, and nothing else."""
 
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
-from acceptance.runs import BROKEN, Run
+from acceptance.runs import BROKEN, CRASHPOINT, Run
 from crashpoint.harness.verify import verify
 from events import Bell, whole_lines
 from leftovers import nothing_left
@@ -53,6 +54,18 @@ def test_what_is_done_is_sealed(place, number, send, times):
     assert "PARTIAL: the run was interrupted" in verify(run.partial).warnings
     assert run.files() == ["m.json", "m.partial.json"]
     assert run.kept_the_old_evidence()
+
+
+@pytest.mark.parametrize(("row", "fault"), [("rings", "kill"), ("recovery_hangs", "freeze")])
+def test_nobody_waits_for_a_subject_that_hangs(place, bell, row, fault):
+    rows = ("--rows", f"well,{row}", "--jobs", "1", "--fault", fault, "--limit", "1000")
+    run = Run(place, *rows, command=BROKEN, bell=bell)
+    bell.wait()
+    run.process.send_signal(signal.SIGINT)
+    run.end()
+    assert run.code == 130
+    assert [t["row"] for t in json.loads(run.partial.read_bytes())["trials"]] == ["well"]
+    assert "PARTIAL: the run was interrupted" in verify(run.partial).warnings
 
 
 def test_an_earlier_partial_file_is_set_aside(place):
@@ -116,8 +129,15 @@ def test_killed_in_the_middle_of_anything(place):
     whole_lines(run.sealed, 20)
     run.process.kill()
     run.end()
-    assert run.sealed_trials() >= 15
+    sealed = run.sealed_trials()
+    assert sealed >= 15
     assert run.files() == ["m.json", "m.partial.jsonl"]
+    verified = place.run("verify", "o/m.partial.jsonl", program=CRASHPOINT)
+    assert verified.returncode == 0
+    assert verified.stdout.splitlines() == [
+        f"ok    o/m.partial.jsonl: {sealed} sealed trials of a run that was cut off",
+        "      PARTIAL: not closed",
+    ]
 
 
 def test_the_next_run_keeps_what_a_killed_one_had_sealed(place):
@@ -135,5 +155,4 @@ def test_the_next_run_keeps_what_a_killed_one_had_sealed(place):
 
 
 def _state(pid):
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return file.read().rpartition(")")[2].split()[0]
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

@@ -2,8 +2,6 @@
 and nothing written.
 """
 
-import os
-
 import pytest
 from click.testing import CliRunner
 
@@ -121,10 +119,12 @@ def test_a_folder_is_in_the_place_of_the_file(tmp_path):
 
 
 def test_tmpdir_is_missing(tmp_path, monkeypatch):
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "nowhere"))
+    # Short, so that it is not the length that is refused.
+    missing = f"/tmp/{tmp_path.name[-20:]}-nowhere"
+    monkeypatch.setenv("TMPDIR", missing)
     line = refused(arguments(tmp_path / "out"))
     assert line.startswith(
-        f"Error: cannot make a temporary folder: No such file or directory ({tmp_path}"
+        f"Error: cannot make a temporary folder: No such file or directory ({missing}"
     )
     assert line.endswith("; set TMPDIR to a folder that can be written to")
     assert list((tmp_path / "out").iterdir()) == []
@@ -153,7 +153,7 @@ def test_as_typed(change, code):
         assert done.returncode == code
         assert sum(line.startswith("Error: ") for line in done.stderr.splitlines()) == 1
         assert "Traceback" not in done.stderr
-        assert os.listdir(place.out) == []
+        assert list(place.out.iterdir()) == []
 
 
 def test_help_tells_the_exit_statuses():

@@ -1,7 +1,7 @@
 """Gatekeeper: carries out what a person approved, one file in the inbox for each decision.
 
-An approval is good for one action. It is bound to the proposal by a digest and put out of the way once
-it is used, so that nobody uses it twice.
+An approval is good for one action. It is bound to the proposal by a digest and put out of the way
+once it is used, so that nobody uses it twice.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ def start(tracker, payments):
 
 
 def settle(entry, number, tracker, payments):
-    """Act on the decision; an approval that is not there, or is for something else, is no approval."""
+    """Act on the decision; one that is not there, or is for something else, approves nothing."""
     paper = INBOX / entry["paper"]
     if not paper.exists():
         return "nobody approved"

@@ -2,7 +2,7 @@
 
 A small state machine; its state is a shelf of JSON written aside and renamed with `os.rename`.
 """
-# ruff: noqa: PTH
+# ruff: noqa: PTH104, PTH110, PTH123
 
 import json
 import os
@@ -61,7 +61,9 @@ class Closing:
     def work(self, reply):
         calls = reply["calls"]
         while self.shelf["at"] < len(calls):
-            getattr(self, calls[self.shelf["at"]])(reply, f"{self.shelf['turn']} {self.shelf['at']}")
+            getattr(self, calls[self.shelf["at"]])(
+                reply, f"{self.shelf['turn']} {self.shelf['at']}"
+            )
             self.shelf.put(at=self.shelf["at"] + 1)
         self.shelf.put(turn=self.shelf["turn"] + 1, reply=None, done=reply["stop"])
 

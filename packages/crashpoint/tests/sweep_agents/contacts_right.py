@@ -1,7 +1,7 @@
 """Batch import: charges the set-up fee for every row of two partners' lists.
 
-A journal of JSON lines that stays open; a row is done when its line is there. No model: rows are the
-work, in the order in which the partners sent them.
+A journal of JSON lines that stays open; a row is done when its line is there. No model: rows are
+the work, in the order in which the partners sent them.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Deploy agent: announces, rolls out and confirms each service of a release on its ticket.
 
-A run has an id of its own, drawn when it begins; a state file that cannot be read is put aside and the
-run begins anew, since nobody is there at night to repair it.
+A run has an id of its own, drawn when it begins; a state file that cannot be read is put aside and
+the run begins anew, since nobody is there at night to repair it.
 """
 
 import json
@@ -12,15 +12,14 @@ from pathlib import Path
 from crashpoint.testing import ScriptedModel, call_key
 
 STATE = Path("deploy.json")
-SERVICES = ("gateway", "billing")
+SERVICES = ("gateway",)
 MODEL = ScriptedModel(
     [
         [
             ("announce", "*", "release 7.2 begins"),
             ("roll", "gateway", "rolled out to 10 %"),
-            ("roll", "gateway", "rolled out to 100 %"),
         ],
-        [("roll", "billing", "rolled out to 100 %")],
+        [("roll", "gateway", "rolled out to 100 %")],
         [("announce", "*", "release 7.2 is live")],
         [],
     ]
@@ -34,7 +33,9 @@ def load():
         pass
     except ValueError:
         STATE.rename(STATE.with_suffix(".unreadable"))
-    return {"run": uuid.uuid4().hex, "tickets": {}, "turns": [], "healthy": []}
+    state = {"run": uuid.uuid4().hex, "tickets": {}, "turns": [], "healthy": []}
+    save(state)
+    return state
 
 
 def save(state):

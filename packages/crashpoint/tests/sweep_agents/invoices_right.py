@@ -79,6 +79,8 @@ class Biller:
         try:
             charge = self.payments.charge(f"{customer} {MONTH}", cents, key=self.key(position))
         except ReceiverRefused as refusal:
+            if refusal.status >= 500:
+                raise
             self.state.refused[customer] = str(refusal)
             return "refused"
         self.state.charges[customer] = charge

@@ -1,19 +1,10 @@
 """Mail agent: sends reminders as comments on invoices' tickets, and tries again when that fails.
 
-A tool call is tried a few times. What the process before may have sent is sent once more, since the
-receiver knows it by its key.
+A tool call that gets no answer is tried a few times. What the process before may have sent is sent
+once more, since the receiver knows it by its key.
 """
 
-import os
-
-from crashpoint.testing import (
-    FileStore,
-    ReceiverError,
-    ReceiverRefused,
-    ReceiverTimeout,
-    ScriptedModel,
-    call_key,
-)
+from crashpoint.testing import FileStore, ReceiverTimeout, ScriptedModel, call_key
 
 TRIES = 3
 MODEL = ScriptedModel(
@@ -34,7 +25,7 @@ class GaveUp(Exception):
 class Mailer:
     def __init__(self, tracker):
         self.tracker = tracker
-        self.store = FileStore(os.path.abspath("mails.json"))
+        self.store = FileStore("mails.json")
         loaded = self.store.load()
         self.steps = [] if loaded is None else loaded
 
@@ -60,9 +51,7 @@ class Mailer:
             key = call_key("reminders", f"step {number}")
             try:
                 return self.first(step["call"], key) if is_first else self.again(step["call"], key)
-            except ReceiverRefused:
-                raise
-            except (ReceiverTimeout, ReceiverError) as error:
+            except ReceiverTimeout as error:
                 problem = str(error)
         raise GaveUp(f"{step['call']} {problem}")
 

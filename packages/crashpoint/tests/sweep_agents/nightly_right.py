@@ -7,10 +7,7 @@ crash an open marker is settled by a look-up. Steps are a table; a state file sa
 import json
 from pathlib import Path
 
-from crashpoint.receivers.dialect import KEYED, Dialect, Keys
 from crashpoint.testing import call_key
-
-RECEIVERS = {"tracker": KEYED, "payments": Dialect("shows at once", Keys.NONE)}
 
 STATE = Path("nightly.json")
 SALES = [("o-1001", 7_900), ("o-1002", 2_450)]
@@ -70,8 +67,7 @@ def perform(name, op, args, state, payments):
             return seen["ids"][0]
     state["open"] = name
     save(state)
-    made = send(op, args, payments)
-    return made
+    return send(op, args, payments)
 
 
 def send(op, args, payments):

@@ -1,7 +1,7 @@
 """Retention agent: offers customers who want to leave a discount, in words that are never the same.
 
-The amount and the wording come from a model with some warmth, so that asking twice gives two answers.
-A letter's key is made from its content.
+The amount and the wording come from a model with some warmth, so that asking twice gives two
+answers. A letter's key is made from its content.
 """
 
 import hashlib
@@ -14,11 +14,6 @@ from crashpoint.testing import point
 CUSTOMERS = {"mira": "price", "tomas": "speed", "ada": "price"}
 OPENINGS = ("We would hate to lose you", "Please stay", "One more thing before you go")
 STATE = Path("offers.json")
-
-
-def effect(op, args):
-    """What a letter is, whatever it says: a customer gets one."""
-    return f"{op} {args.get('issue', args.get('title'))}"
 
 
 class Letters:
@@ -52,7 +47,8 @@ class Letters:
         letter = self.state["letters"].get(customer)
         if letter is None:
             letter = self.state["letters"][customer] = drafted(customer, reason)
-        text = f"{letter['opening']}, {customer}: {letter['percent']} % off for {letter['months']} months."
+        offer = f"{letter['percent']} % off for {letter['months']} months"
+        text = f"{letter['opening']}, {customer}! {offer} ({letter['number']})"
         self.tracker.comment(self.state["tickets"][customer], text, key=fingerprint(letter))
         self.state["sent"].append(customer)
         self.save()
@@ -67,7 +63,7 @@ def drafted(customer, reason):
         "opening": warmth.choice(OPENINGS),
         "percent": warmth.randint(5, most),
         "months": warmth.choice((3, 6, 12)),
-        "mood": warmth.random(),
+        "number": warmth.getrandbits(64),
     }
     point("reply")
     return letter

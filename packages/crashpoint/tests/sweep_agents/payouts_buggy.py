@@ -1,17 +1,15 @@
 """Payout agent: pays what a person has released, over a service that knows no keys.
 
-Before each request a marker is written; whoever finds a marker without a result has to find out what
-became of the request. State is a journal of JSON lines, opened for each line.
+Before each request a marker is written; whoever finds a marker without a result has to find out
+what became of the request. State is a journal of JSON lines, opened for each line.
 """
 
 import json
 from enum import Enum
 from pathlib import Path
 
-from crashpoint.receivers.dialect import KEYED, Dialect, Keys
 from crashpoint.testing import call_key, point
 
-RECEIVERS = {"tracker": KEYED, "payments": Dialect("shows at once", Keys.NONE)}
 RELEASED = [("rent", 120_000), ("water", 8_040), ("power", 13_777)]
 JOURNAL = Path("payouts.jsonl")
 

@@ -1,4 +1,4 @@
-"""Payroll import: charges each department for its people, row by row, and posts the totals.
+"""Payroll import: charges each department for its people, row by row, and tells them.
 
 What has been done and where the job stands are saved after each row by writing aside and renaming.
 """
@@ -61,14 +61,12 @@ def start(payments, tracker):
             f"{RUN} {row['department']}", int(row["cents"]), key=call_key(RUN, str(number))
         )
         checkpoint.advance({"number": number, "charge": charge, "cents": int(row["cents"])})
-    total = sum(receipt["cents"] for receipt in checkpoint.receipts)
-    post(tracker, total, len(checkpoint.receipts))
-    return {"total": total, "receipts": len(checkpoint.receipts)}
+    notify(tracker, [row["department"] for row in table])
+    return {"total": sum(receipt["cents"] for receipt in checkpoint.receipts)}
 
 
-def post(tracker, total, count):
+def notify(tracker, departments):
     issue = tracker.file(f"{RUN} is charged", key=call_key(RUN, "issue"))
-    text = f"{count} departments, {total / 100:.2f} EUR"
-    tracker.comment(issue, text, key=call_key(RUN, "totals"))
-    for department in (row["department"] for row in rows()):
-        tracker.comment(issue, f"notified {department}", key=call_key(RUN, f"notify {department}"))
+    for department in departments:
+        key = call_key(RUN, f"notify {department}")
+        tracker.comment(issue, f"{department}, you have been charged", key=key)

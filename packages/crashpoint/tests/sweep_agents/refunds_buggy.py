@@ -1,7 +1,7 @@
 """Support agent: looks up what customers paid, refunds what is owed, tells them on their tickets.
 
-One function, a checkpoint in a FileStore. The model's reply is saved before any tool runs; each tool
-call has a key made from the run and the call.
+One function, a checkpoint in a FileStore. The model's reply is saved before any tool runs; each
+tool call has a key made from the run and the call.
 """
 
 from crashpoint.testing import FileStore, ScriptedModel, call_key

@@ -1,7 +1,7 @@
 """Review agent: opens a ticket for each finding of a reply and assigns it, two effects in a turn.
 
-The provider gives every reply new call ids, also when it is asked the same thing again; a call's key is
-made from its id.
+The provider gives every reply new call ids, also when it is asked the same thing again; a call's
+key is made from its id.
 """
 
 import uuid
@@ -25,7 +25,7 @@ MODEL = ScriptedModel(
 
 
 def ask_model(n):
-    """The n-th reply as a provider gives it: with an id for each call that nobody has seen before."""
+    """The n-th reply as a provider gives it: with ids that nobody has seen before."""
     return [
         {"id": f"toolu_{uuid.uuid4().hex}", "name": name, "input": given}
         for name, given in MODEL.reply(n)

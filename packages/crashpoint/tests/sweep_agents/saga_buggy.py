@@ -1,7 +1,7 @@
 """Cancellation saga: a little library of durable steps, and a job of four steps over it.
 
-`Steps.run` returns the recorded result of a step that is done. A step that was cut off runs again, so
-whatever it does outside has to carry a key.
+`Steps.run` returns the recorded result of a step that is done. A step that was cut off runs again,
+so whatever it does outside has to carry a key.
 """
 
 import json
@@ -53,7 +53,7 @@ class Shop:
         return self.tracker.file("Customer cancels everything", key=key("case"))
 
     def give_back(self, case, sale, key):
-        """Refund a sale and note it on the case: one step, since nobody wants one without the other."""
+        """Refund a sale and note it on the case: one step, since they belong together."""
         cents = PRICES[sale["order"]]
         refund = self.payments.refund(sale["charge"], cents, key=key("refund"))
         note = self.tracker.comment(case, f"{sale['order']}: {cents} back")

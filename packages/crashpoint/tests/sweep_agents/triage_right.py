@@ -1,7 +1,7 @@
 """Triage agent: files what users report, then sorts and answers it. Asynchronous.
 
-Tools run one after the other in the event loop. The provider numbers the calls of each reply anew, so
-a call's place in the run is the turn and its id.
+Tools run one after the other in the event loop. The provider numbers the calls of each reply anew,
+so a call's place in the run is the turn and its id.
 """
 
 import asyncio

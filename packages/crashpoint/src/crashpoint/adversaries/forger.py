@@ -28,6 +28,8 @@ TOKEN: Final = os.environ.get("CRASHPOINT_TRIAL", "")
 WITNESS: Final = str(Path(SOCKET).parent / "witness.sock")
 FILE: Final = Path(SOCKET).parent / "ledger" / "ledger.jsonl"
 TIMINGS: Final = 60
+ACCEPTS: Final = 0x10000
+"""The flag in /proc/net/unix of a socket that accepts connections."""
 PIDS: Final = [os.getpid()]
 """Processes of this subject, children included."""
 
@@ -250,7 +252,10 @@ def look_around() -> Any:
     rows = [row.split() for row in Path("/proc/net/unix").read_text(errors="replace").splitlines()]
     owned = descriptors_of(daemon_pid()).values()
     abstract = [row for row in rows if len(row) > 7 and row[7].startswith("@")]
-    own = [row[7] for row in abstract if f"socket:[{row[6]}]" in owned or "crashp" in row[7]]
+    # Runs lock their names with abstract sockets at which nobody listens: no way in.
+    listening = [row for row in abstract if int(row[3], 16) & ACCEPTS]
+    own = [row[7] for row in abstract if f"socket:[{row[6]}]" in owned]
+    own += [row[7] for row in listening if "crashp" in row[7] and row[7] not in own]
     names = [SOCKET, WITNESS, "crashpoint", "crashpoint-admin", "admin", "ledger", "invoke.sock"]
     reached = []
     for name in names:

@@ -156,7 +156,11 @@ def _check_names(document: Mapping[str, Any]) -> None:
 
 
 def _check_cells(document: Mapping[str, Any]) -> None:
-    """Every cell has its k trials."""
+    """Every cell has its k trials, and no trial is in another."""
+    asked = {(row["name"], barrier) for row in document["rows"] for barrier in document["barriers"]}
+    for trial in document["trials"]:
+        if (trial["row"], trial["barrier"]) not in asked:
+            raise EvidenceFault(f"trial {trial['trial']} stands in no cell that was asked for")
     dead = {r["row"] for r in document["references"] if reference_fault(r) is not None}
     for row in document["rows"]:
         for barrier in document["barriers"]:

@@ -10,11 +10,27 @@ from __future__ import annotations
 import os
 import sys
 from types import FrameType
-from typing import Protocol
+from typing import Any, Protocol
 
 from crashpoint.inside import client
 
-__all__ = ["Crash", "Listener", "allow", "current", "listen", "place", "point"]
+__all__ = [
+    "CHANGES",
+    "Crash",
+    "Listener",
+    "allow",
+    "calls_in",
+    "current",
+    "heard",
+    "listen",
+    "place",
+    "point",
+]
+
+CHANGES = ("charge", "refund", "file", "comment")
+"""The operations that change a receiver."""
+_IDS = ("id", "call_id", "tool_call_id", "call")
+_OPS = ("op", "operation", "tool", "tool_name", "name", "function")
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PYTHON = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -51,6 +67,34 @@ def point(kind: str, name: str = "") -> None:
     """Announce that this place is reached: which kind of moment and, where it helps, of what."""
     if _listener is not None:
         _listener.reached(f"{kind}:{name}" if name else kind)
+
+
+def heard(reply: Any) -> None:
+    """Tell what a scripted model has answered."""
+    listening = getattr(_listener, "heard", None)
+    if listening is not None:
+        listening(reply)
+
+
+def calls_in(reply: Any) -> list[tuple[str, str]]:
+    """Id and operation of each call in a reply that changes a receiver, where the two are plain.
+
+    A call is an object with both, or a list that begins with them; any other reply has none.
+    """
+    found = []
+    if isinstance(reply, dict):
+        ids = [reply[name] for name in _IDS if isinstance(reply.get(name), str)]
+        ops = [reply[name] for name in _OPS if reply.get(name) in CHANGES]
+        if ids and ops:
+            return [(ids[0], ops[0])]
+        for value in reply.values():
+            found += calls_in(value)
+    elif isinstance(reply, (list, tuple)):
+        if len(reply) > 1 and isinstance(reply[0], str) and reply[1] in CHANGES:
+            return [(reply[0], reply[1])]
+        for value in reply:
+            found += calls_in(value)
+    return found
 
 
 def allow() -> None:

@@ -244,7 +244,9 @@ class Ledger:
         self, future: asyncio.Future[dict[str, Any]], limit_s: float
     ) -> dict[str, Any]:
         try:
-            return await asyncio.wait_for(future, limit_s)
+            # Not `wait_for`: until Python 3.12 it may swallow a cancellation.
+            async with asyncio.timeout(limit_s):
+                return await future
         except TimeoutError:
             raise LedgerFault(
                 f"the ledger (process {self.pid}) did not answer within {limit_s:.0f} s: "

@@ -110,6 +110,7 @@ def judge(chain: SealedChain, want: Expectation, seen: Observed, *, basis: str) 
         or (seen.error and f"the bench: {seen.error}")
         or _misplaced(chain, want, seen)
         or _unfinished(seen, ending)
+        or _skipped(want, seen)
     )
     if void:
         return Verdict(Outcome.VOID, ending, Result.NOT_CHECKED, basis, void)
@@ -178,6 +179,15 @@ def _unfinished(seen: Observed, ending: Ending) -> str | None:
     if seen.first is not None and seen.first["how"] == "ended" and seen.first["code"] != 0:
         return f"the run failed: {how_it_ended(seen.first)}"
     return "the engine does not call the run finished"
+
+
+def _skipped(want: Expectation, seen: Observed) -> str | None:
+    """Which step of the trial nobody saw, or None."""
+    if want.fault is not None and seen.recovery is None:
+        return "no process recovered"
+    if want.fault == FaultKind.FREEZE and seen.thawed is None:
+        return "the frozen process was never thawed"
+    return None
 
 
 def _result(want: Expectation, seen: Observed) -> Result:

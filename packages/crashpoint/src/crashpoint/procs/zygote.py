@@ -151,7 +151,8 @@ class Zygote:
         adopt(process.pid)
         zygote = cls(process, ours)
         try:
-            zygote.facts = await asyncio.wait_for(_facts(ours), READY_S)
+            async with asyncio.timeout(READY_S):
+                zygote.facts = await _facts(ours)
         except BaseException as error:
             # Nobody waits for what it is doing: it may be deep in an import.
             process.kill()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from crashpoint.inside.points import point
+from crashpoint.inside.points import CHANGES, point
 from crashpoint.receivers.client import Payments, Person, Tracker, transport_to
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ __all__ = ["payments", "person", "routed", "tracker"]
 
 _routes: dict[str, Transport] = {}
 _PAYMENT_OPS = frozenset({"charge", "refund"})
-_CHANGES = _PAYMENT_OPS | {"file", "comment"}
 
 
 def tracker() -> Tracker:
@@ -58,7 +57,7 @@ class _Routed:
         self._name = name
 
     def send(self, request: dict[str, Any]) -> dict[str, Any]:
-        if request["op"] in _CHANGES:
+        if request["op"] in CHANGES:
             point("sending", request["op"])
         return _transport(self._name).send(request)
 

@@ -167,9 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "crashpoint"
     sys_version = ""
     timeout = IDLE_S
-    # Head and body leave in one piece; apart, the second waits for an acknowledgement.
-    wbufsize = -1
-    disable_nagle_algorithm = True
+    disable_nagle_algorithm = True  # or the body waits until the peer has acknowledged the head
     server: _Server
 
     def do_POST(self) -> None:
@@ -254,7 +252,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Serve until standard input ends: 0. The ledger fails or contradicts itself: 74. Usage: 2."""
     options = _options(argv)
     try:
-        token = os.environ.pop(options.token_env)
+        token = os.environ[options.token_env]
         witness = Witness(options.witness, token)
         state = fold(options.receiver, witness.records())
     except (WitnessGone, WitnessRefused, NotARecord) as error:

@@ -35,13 +35,13 @@ NAMES_SHOWN: Final = 60
 TEXT_MAX: Final = 600
 READING: Final = (
     "A row is a point at which the first process was crashed, in the order in which the program"
-    " passes them. Its colour is what came of that single crash, once the restart had ended. The bar"
-    " beside it shows what came of crashing the restart as well, once at each point it reaches."
+    " passes them. Its colour is what came of that single crash, once the restart had ended. The"
+    " bar beside it shows what came of crashing the restart as well, once at each point it reaches."
 )
 GRID_READING: Final = (
     "A square is a scenario with two crashes: the row is the first, the place in the row is the"
-    " point at which the restart was crashed. Rows end with the restart's last point, so what stands"
-    " below each other is the same stretch of the program. Arrow keys move, Enter opens."
+    " point at which the restart was crashed. Rows end with the restart's last point, so what"
+    " stands below each other is the same stretch of the program. Arrow keys move, Enter opens."
 )
 
 

@@ -75,7 +75,10 @@ def complaint(sweep: Mapping[str, Any]) -> str:
         return headline(sweep)
     worst = sweep["failures"][0]
     told = next((s for s in sweep["stories"] if s["id"] == worst["id"]), None)
-    lines = [headline(sweep), "", *folded(f"Worst: {plain(worst['id'])}: {worst['said']}", WIDTH)]
+    lines = [headline(sweep)]
+    for fault in sweep.get("already", ()):
+        lines += folded(f"Without any crash already: {plain(fault)}", WIDTH)
+    lines += ["", *folded(f"Worst: {plain(worst['id'])}: {worst['said']}", WIDTH)]
     lines += _brief(sweep, worst) if told is None else _processes(told, sweep, whole=False)
     if told is not None:
         lines += ["", *_holdings(told, whole=False), *why(told)]

@@ -11,8 +11,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from crashpoint.ledger.control import LedgerFault
@@ -22,9 +23,10 @@ from crashpoint.receivers.host import HostFault
 from crashpoint.receivers.ops import RECEIVERS
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 from crashpoint.receivers.routes import payments, person, routed, tracker
-from crashpoint.sweep.engine import Crasher, Sweep
+from crashpoint.sweep.effects import ByContent, Name, name_by_content
+from crashpoint.sweep.engine import Crasher, Sweep, Wandering
 from crashpoint.sweep.faults import FaultSweep, SweepFaultKind
-from crashpoint.sweep.folder import Mount, Name, name_by_content
+from crashpoint.sweep.folder import Mount
 from crashpoint.sweep.forked import ForkExecutor
 from crashpoint.sweep.quiet import QuietCrasher
 from crashpoint.sweep.real import real_crasher
@@ -40,6 +42,9 @@ MODES: Final = ("raise", "fork", "spawn")
 STORIES_S: Final = 3.0
 STORIES_SHARE: Final = 0.2
 """How long stories may take: so many seconds, or this share of the sweep's own time."""
+
+LESSONS_MAX: Final = 4
+"""How often clean runs may show yet another argument that is never the same."""
 
 Entry = Callable[..., Any] | str | Sequence[str]
 
@@ -77,6 +82,12 @@ class Options:
     person: ScriptedPerson = TRUTHFUL
     name: Name = name_by_content
     """Names an effect by what does not change between two runs."""
+    expected: Mapping[str, int] | None = None
+    """How often each operation should cross in a run without a crash, such as {"refund": 2}.
+
+    A fault that shows without any crash is part of that run, and seen only beside this. None: known
+    of a ScriptedModel that uses an id for several calls, else not checked.
+    """
     fault: SweepFaultKind = SweepFaultKind.KILL
     """What happens to the first process."""
 
@@ -99,8 +110,10 @@ def sweep(
     """
     begun = time.monotonic()
     place = _relative_to(Path.cwd())
+    if options.name is name_by_content:
+        options = replace(options, name=ByContent())
     with _told_in_one_line(), crasher_for(job, options) as crasher:
-        run = _sweep_over(crasher, options)
+        run = _discovered(crasher, options)
         at_points = options.fault in {SweepFaultKind.KILL, SweepFaultKind.WRONG_ANSWER}
         report = Report(
             job=job.name,
@@ -111,6 +124,7 @@ def sweep(
             points=run.found.points,
             places=[place(p) for p in run.found.places] if at_points else [],
             clean=run.found.seen,
+            already=run.found.faults(),
             again=again,
         )
         path = None if only is None else path_of(only)
@@ -162,11 +176,37 @@ def _relative_to(folder: Path) -> Callable[[str], str]:
     return lambda place: place.removeprefix(within)
 
 
+def _discovered(crasher: Any, options: Options) -> Sweep[Any]:
+    """The sweep; content that is another one in each run is left out of the effects' names."""
+    for _ in range(LESSONS_MAX):
+        try:
+            return _sweep_over(crasher, options)
+        except Wandering:
+            naming = options.name
+            if not isinstance(naming, ByContent) or not naming.learn(
+                _clean_records(crasher), _clean_records(crasher)
+            ):
+                raise
+    return _sweep_over(crasher, options)
+
+
+def _clean_records(crasher: Any) -> list[dict[str, Any]]:
+    world = crasher.fresh()
+    crasher.run(world, resume=False, at=0)
+    records: list[dict[str, Any]] = crasher.records(world)
+    crasher.drop(world)
+    return records
+
+
 def _sweep_over(crasher: Any, options: Options) -> Sweep[Any]:
-    depth, result = options.depth, options.compare_result
+    common: dict[str, Any] = {
+        "depth": options.depth,
+        "result": options.compare_result,
+        "expected": options.expected,
+    }
     if options.fault in {SweepFaultKind.KILL, SweepFaultKind.WRONG_ANSWER}:
-        return Sweep(crasher, depth=depth, dedupe=options.dedupe, result=result)
-    return FaultSweep(crasher, options.fault, depth=depth, result=result)
+        return Sweep(crasher, dedupe=options.dedupe, **common)
+    return FaultSweep(crasher, options.fault, **common)
 
 
 def path_of(scenario_id: str) -> tuple[int, ...]:
@@ -254,27 +294,34 @@ def _real(make: Callable[[Path], Any], options: Options) -> Any:
 
 def _call(function: Callable[..., Any], folder: Path) -> Any:
     """Call with as much of the bench as the function's parameters name."""
-    offered: dict[str, Callable[[], Any]] = {
-        "folder": lambda: folder,
-        "tracker": tracker,
-        "payments": payments,
-        "person": person,
-    }
-    return function(**{name: offered[name]() for name in _parameters(function, offered)})
+    given = {name: OFFERED[name] for name in _parameters(function)}
+    return function(**{name: folder if make is None else make() for name, make in given.items()})
 
 
-def _parameters(function: Callable[..., Any], offered: Mapping[str, Any]) -> list[str]:
-    wanted = []
-    for name, parameter in inspect.signature(function).parameters.items():
-        if name in offered:
+OFFERED: Final[Mapping[str, Callable[[], Any] | None]] = MappingProxyType(
+    {"folder": None, "tracker": tracker, "payments": payments, "person": person}
+)
+"""What a function may have by naming it; the folder is that of the world it runs in."""
+
+
+def _parameters(function: Callable[..., Any]) -> list[str]:
+    """The names in OFFERED that a function takes; raises SweepFault when it needs another one."""
+    wanted: list[str] = []
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some that are written in C do not say
+        return wanted
+    for name, parameter in signature.parameters.items():
+        if name in OFFERED and parameter.kind is not parameter.POSITIONAL_ONLY:
             wanted.append(name)
         elif parameter.default is parameter.empty and parameter.kind not in {
             parameter.VAR_POSITIONAL,
             parameter.VAR_KEYWORD,
         }:
+            called = getattr(function, "__qualname__", repr(function))
             raise SweepFault(
-                f"{function.__qualname__} wants {name!r}, which a sweep does not have: it has "
-                f"{', '.join(offered)}; bind it with functools.partial or a closure"
+                f"{called} needs an argument {name!r}, and a sweep has only {', '.join(OFFERED)}: "
+                "bind it with functools.partial or a closure"
             )
     return wanted
 
@@ -289,6 +336,11 @@ def _check(options: Options) -> None:
     limit_s: Any = options.limit_s
     if type(limit_s) not in {int, float} or not 0 < limit_s < math.inf:
         raise SweepFault(f"limit_s must be seconds above 0, not {limit_s!r}")
+    changing = {op.name for ops in RECEIVERS.values() for op in ops.values() if op.changes}
+    for op, wanted in (options.expected or {}).items():
+        if op not in changing or type(wanted) is not int or wanted < 0:
+            known = ", ".join(sorted(changing))
+            raise SweepFault(f"expected: {op!r}: {wanted!r} is no number of {known}")
     for name in options.receivers:
         if name not in RECEIVERS:
             raise SweepFault(f"no receiver {name!r}; there are {', '.join(RECEIVERS)}")
@@ -296,6 +348,7 @@ def _check(options: Options) -> None:
 
 def _function(entry: Entry) -> Callable[..., Any]:
     if callable(entry):
+        _parameters(entry)
         return entry
     if not _is_command(entry):
         raise SweepFault(f"{entry!r} is neither a function nor a command")

@@ -24,7 +24,7 @@ from crashpoint.receivers.person import ScriptedPerson
 from crashpoint.sweep.api import MODES, Entry, Job, Options, path_of, sweep
 from crashpoint.sweep.faults import SweepFaultKind
 from crashpoint.sweep.report import Report, as_json
-from crashpoint.sweep.words import SweepFault
+from crashpoint.sweep.words import SweepFault, id_of
 
 __all__ = ["Settings", "command", "run_only"]
 
@@ -153,7 +153,7 @@ def command() -> None:
     default=0.0,
     help="Share of a person's answers that are wrong.",
 )
-@click.option("--fault", type=click.Choice(list(SweepFaultKind)), default="kill")
+@click.option("--fault", type=click.Choice([kind.value for kind in SweepFaultKind]), default="kill")
 @click.option("--name", help="Name of the report.  [default: from --start]")
 @click.option(
     "--out",
@@ -196,7 +196,7 @@ def run(  # noqa: PLR0917  click passes them by keyword
         limit_s=limit_s,
         dedupe=not no_dedupe,
         person_wrong_rate=person_wrong_rate,
-        fault=str(fault),
+        fault=fault,
     )
     name = name or _name_from(start)
     _check(settings, name, only)
@@ -365,9 +365,13 @@ def _known(document: dict[str, Any], scenario: str) -> str:
         first, *rest = path_of(scenario)
     except SweepFault as fault:
         raise click.UsageError(str(fault)) from None
-    rows = {row["n"]: row for row in document["firsts"]}
-    if first in rows and (len(rest) != 1 or rest[0] <= len(rows[first]["names"])):
-        return scenario
+    row = next((row for row in document["firsts"] if row["n"] == first), None)
+    if row is not None and len(rest) > 1:
+        return scenario  # deeper crashes are counted and not listed
+    if row is not None and (not rest or rest[0] <= len(row["names"])):
+        names = [row["name"], *(row["names"][n - 1] for n in rest)]
+        if id_of([first, *rest], names) == scenario:
+            return scenario
     raise click.UsageError(f"{document['name']} has no scenario {scenario}")
 
 

@@ -1,10 +1,11 @@
-"""SQLite connections that announce their commits: what is committed outlives a process, nothing else does."""
+"""SQLite connections that announce their commits: what is committed outlives the process."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
 from functools import cache
+from types import TracebackType
 from typing import Any, Final, Literal, TypeVar
 
 from crashpoint.inside.points import allow, point
@@ -18,7 +19,7 @@ T = TypeVar("T")
 
 
 class WatchedConnection(sqlite3.Connection):
-    """Passes the point `committed` after each commit, its own included that SQLite does by itself."""
+    """Passes the point `committed` after each commit, those included that SQLite does unasked."""
 
     crashpoint_name: str = ""
 
@@ -26,7 +27,12 @@ class WatchedConnection(sqlite3.Connection):
         """As in sqlite3."""
         _announcing(self, super().commit)
 
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> Literal[False]:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> Literal[False]:
         if kind is None:
             try:
                 self.commit()

@@ -7,8 +7,9 @@ pass the points it passed before is not re-planned but reported: it is not deter
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -78,19 +79,41 @@ class Discovery:
     """Digest of what it returned; None when two clean runs returned different things."""
     places: list[str]
     """Where in the code each point is, as far as that is known."""
+    expected: Mapping[str, int] = field(default_factory=dict)
+    """Crossings by operation that such a run should have, where somebody has said so."""
+
+    def faults(self) -> list[str]:
+        """What is wrong already without a crash, a sentence each."""
+        told = [
+            f"{name} was taken for a repeat of another request and not done: both came with one key"
+            for name in self.seen.swallowed
+            if name not in self.seen.crossings
+        ]
+        for op, wanted in self.expected.items():
+            have = self.seen.ops.get(op, 0)
+            if have != wanted:
+                told.append(f"{op} was asked for {wanted} times and done {have} times")
+        return told
 
 
 class Sweep(Generic[W]):
     """One job under one crasher. `scenarios()` yields them as they are judged, in a fixed order."""
 
     def __init__(
-        self, crasher: Crasher[W], *, depth: int = 2, dedupe: bool = True, result: bool = True
+        self,
+        crasher: Crasher[W],
+        *,
+        depth: int = 2,
+        dedupe: bool = True,
+        result: bool = True,
+        expected: Mapping[str, int] | None = None,
     ) -> None:
         if depth < 1:
             raise SweepFault(f"depth {depth}: a sweep crashes at least once, so 1 or more")
         self._crasher = crasher
         self._depth = depth
         self._compare = result
+        self._expected = expected
         self._known: dict[Hashable, list[Scenario]] | None = {} if dedupe else None
         self.processes = 0
         """Process lifetimes so far."""
@@ -134,7 +157,8 @@ class Sweep(Generic[W]):
         if first[0].result is None:
             results.add(None)  # nothing was returned, so there is nothing to compare with
         result = results.pop() if len(results) == 1 and self._compare else None
-        return Discovery(first[0].passed, first[1], result, first[0].places)
+        expected = _asked_for(first[0]) if self._expected is None else self._expected
+        return Discovery(first[0].passed, first[1], result, first[0].places, expected)
 
     def _clean(self) -> tuple[Process, Seen]:
         world = self._crasher.fresh()
@@ -240,24 +264,7 @@ class Sweep(Generic[W]):
 def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
     """The verdict on a scenario whose last process ended like this; never raises."""
     strange = seen.crossings.keys() - found.seen.crossings.keys()
-    outcomes, dups, missing = [], 0, 0
-    for name, usual in found.seen.crossings.items():
-        actions = seen.crossings.get(name, ())
-        if actions == usual:
-            continue
-        distinct, usually = len(set(actions)), len(set(usual))
-        lacking = max(0, usually - distinct, len(usual) - len(actions))
-        surplus = len(actions) - (len(usual) - lacking)
-        if surplus > 0:
-            dups += surplus
-            outcomes.append(Outcome.DUPLICATED if distinct <= usually else Outcome.DIVERGED)
-        if lacking > 0:
-            missing += lacking
-            outcomes.append(Outcome.LOST)
-    swallowed = [name for name in found.seen.swallowed if name not in seen.crossings]
-    if swallowed:
-        missing += len(swallowed)
-        outcomes.append(Outcome.LOST)
+    outcomes, dups, missing = _compared(found, seen)
     outcome = worst(outcomes) if outcomes else Outcome.EXACTLY_ONCE
     ending, void = Ending.ENDED, None
     if last.when is When.HUNG:
@@ -281,6 +288,51 @@ def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
         seen.model_calls - found.seen.model_calls,
         void,
     )
+
+
+def _compared(found: Discovery, seen: Seen) -> tuple[list[Outcome], int, int]:
+    """Outcomes other than exactly once of the usual effects; how many are too many, and lacking."""
+    outcomes = []
+    dups, missing = _without_crash(found)
+    if dups:
+        outcomes.append(Outcome.DUPLICATED)
+    if missing:
+        outcomes.append(Outcome.LOST)
+    for name, usual in found.seen.crossings.items():
+        actions = seen.crossings.get(name, ())
+        if actions == usual:
+            continue
+        distinct, usually = len(set(actions)), len(set(usual))
+        lacking = max(0, usually - distinct, len(usual) - len(actions))
+        surplus = len(actions) - (len(usual) - lacking)
+        if surplus > 0:
+            dups += surplus
+            outcomes.append(Outcome.DUPLICATED if distinct <= usually else Outcome.DIVERGED)
+        if lacking > 0:
+            missing += lacking
+            outcomes.append(Outcome.LOST)
+    return outcomes, dups, missing
+
+
+def _without_crash(found: Discovery) -> tuple[int, int]:
+    """How many effects are too many and how many lacking already in a run without a crash."""
+    seen = found.seen
+    surplus = [seen.ops.get(op, 0) - wanted for op, wanted in found.expected.items()]
+    short = -sum(n for n in surplus if n < 0)
+    swallowed = sum(name not in seen.crossings for name in seen.swallowed)
+    return sum(n for n in surplus if n > 0), max(short, swallowed)
+
+
+def _asked_for(process: Process) -> dict[str, int]:
+    """By operation, how often a model asked for it, if it used an id for more than one call.
+
+    Otherwise a program may have reasons to do less than it was asked for; having met the id before
+    is none.
+    """
+    ids = [call_id for call_id, _ in process.calls]
+    if len(ids) == len(set(ids)):
+        return {}
+    return Counter(op for _, op in process.calls)
 
 
 def _counts(seen: Seen) -> dict[str, int]:

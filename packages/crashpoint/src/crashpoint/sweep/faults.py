@@ -6,7 +6,7 @@ with it in its own way, and is restarted when it ends. From depth 2 on its resta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol, TypeVar
@@ -88,8 +88,9 @@ class FaultSweep(Sweep[W]):
         *,
         depth: int = 2,
         result: bool = True,
+        expected: Mapping[str, int] | None = None,
     ) -> None:
-        super().__init__(crasher, depth=depth, dedupe=False, result=result)
+        super().__init__(crasher, depth=depth, dedupe=False, result=result, expected=expected)
         self.faulty = crasher
         self._fault = fault
         self._plan = self._places()

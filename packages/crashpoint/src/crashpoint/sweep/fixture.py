@@ -77,6 +77,7 @@ class CrashSweep:
         dedupe: bool = True,
         compare_result: bool = True,
         effect: Name | None = None,
+        expected: Mapping[str, int] | None = None,
         fault: str = "kill",
     ) -> Report:
         """Crash `start` at every point and every restart, `resume`, at every point it reaches.
@@ -99,6 +100,7 @@ class CrashSweep:
                 receivers=given.receivers if receivers is None else _dialects(receivers),
                 person=person or TRUTHFUL,
                 name=effect or name_by_content,
+                expected=expected,
                 fault=_fault(fault),
             )
             return self._run(number, Job(start, resume, name=_name_of(start)), options)

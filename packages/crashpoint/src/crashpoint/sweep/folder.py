@@ -8,67 +8,24 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Self
+from typing import Any, Self
 
 from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.receivers.twin import TwinTransport
+from crashpoint.sweep.effects import Name, name_by_content, seen_in
 from crashpoint.sweep.hooks import watching
 from crashpoint.sweep.image import Image
 from crashpoint.sweep.inprocess import RaiseCrasher
 from crashpoint.sweep.words import Process, Seen, kind_of
 
 __all__ = ["FolderCrasher", "Mount", "Name", "files_below", "name_by_content", "seen_in"]
-
-Name = Callable[[str, Mapping[str, Any]], str]
-"""Names an effect from a request's operation and arguments: what does not change between runs.
-
-An argument that is the number of something made before (`issue`, `charge`) is given as the name of
-the effect that made it, since a number changes with each request too many.
-"""
-
-
-REFERENCES: Final[Mapping[str, str]] = MappingProxyType({"comment": "issue", "refund": "charge"})
-"""By operation, the argument that is the number of something made before."""
-
-
-class Made(str):
-    """The name of an effect in place of the number of what it made."""
-
-    __slots__ = ()
-    __repr__ = str.__str__
-
-
-def name_by_content(op: str, args: Mapping[str, Any]) -> str:
-    """The operation and all of its arguments but empty ones."""
-    given = ", ".join(f"{name}={value!r}" for name, value in args.items() if value != "")
-    return f"{op}({given})"
-
-
-def seen_in(records: Any, name: Name) -> tuple[dict[str, tuple[str, ...]], tuple[str, ...]]:
-    """From a receiver's records: crossings by effect name, each with its content; the swallowed."""
-    crossings: dict[str, tuple[str, ...]] = {}
-    swallowed: dict[str, None] = {}
-    made: dict[int, str] = {}
-    for record in records:
-        did, op, args = record["did"], record["op"], record["args"]
-        if did not in {"acted", "repeated"}:
-            continue
-        refers = REFERENCES.get(op)
-        if refers is not None and args[refers] in made:
-            args = {**args, refers: Made(made[args[refers]])}
-        effect = name(op, args)
-        if did == "acted":
-            made[record["id"]] = effect
-            crossings[effect] = (*crossings.get(effect, ()), repr(args))
-        elif made.get(record["id"]) != effect:
-            swallowed[effect] = None
-    return crossings, tuple(swallowed)
 
 
 @dataclass
@@ -130,6 +87,9 @@ class FolderCrasher(RaiseCrasher[Mount]):
         self._stack.callback(os.chdir, Path.cwd())
         os.chdir(self._mount.folder)
         self._watch = self._stack.enter_context(watching(str(self._mount.folder)))
+        # What a process leaves open its end closes, so nobody is to be warned of it.
+        self._stack.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", ResourceWarning)
         return super().__enter__()
 
     def run(self, world: Mount, *, resume: bool, at: int, fail: bool = False) -> Process:
@@ -137,12 +97,16 @@ class FolderCrasher(RaiseCrasher[Mount]):
         if self._image is not None:
             self._image.keep()
         process = super().run(world, resume=resume, at=at, fail=fail)
-        self._watch.let_go()
+        self.let_go()
         if self._image is not None:
             self._image.put_back()
             os.chdir(world.folder)
         world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
         return process
+
+    def let_go(self) -> None:
+        """As the kernel does when a process ends."""
+        self._watch.let_go()
 
     def fresh(self) -> Mount:
         """Nothing has happened."""
@@ -179,8 +143,9 @@ class FolderCrasher(RaiseCrasher[Mount]):
             crossed, lost = seen_in(twin.state.records, world.name)
             crossings |= crossed
             swallowed += lost
+        ops = Counter(r["op"] for twin in world.twins.values() for r in twin.state.crossings())
         asks = sum(twin.state.asked for twin in world.twins.values())
-        return Seen(crossings, asks, world.model_calls, swallowed)
+        return Seen(crossings, asks, world.model_calls, swallowed, ops)
 
     def drop(self, world: Mount) -> None:
         """The next one takes its place."""
@@ -233,7 +198,7 @@ def files_below(folder: Path) -> dict[str, bytes]:
                 elif entry.is_file(follow_symlinks=False):
                     found[path] = _read(entry.path)
                 elif entry.is_symlink():
-                    found[path + "@"] = os.fsencode(os.readlink(entry.path))
+                    found[path + "@"] = os.fsencode(Path(entry.path).readlink())
     return found
 
 
@@ -248,7 +213,7 @@ def _put_back(folder: Path, files: Mapping[str, bytes]) -> None:
         if path.endswith("/"):
             (folder / path).mkdir()
         elif path.endswith("@"):
-            os.symlink(content, f"{folder}/{path[:-1]}")
+            (folder / path[:-1]).symlink_to(os.fsdecode(content))
         else:
             _write(f"{folder}/{path}", content)
 

@@ -75,7 +75,7 @@ def _hear(ours: socket.socket, deadline: float) -> dict[str, Any] | None:
 class _Standing:
     """In the child: counts points; at the one asked for, says so and waits to be killed."""
 
-    __slots__ = ("_at", "_channel", "_pid", "passed", "places")
+    __slots__ = ("_at", "_channel", "_pid", "calls", "passed", "places")
 
     def __init__(self, channel: socket.socket, at: int) -> None:
         self._channel = channel
@@ -83,6 +83,7 @@ class _Standing:
         self._pid = os.getpid()
         self.passed: list[str] = []
         self.places: list[str] = []
+        self.calls: list[tuple[str, str]] = []
 
     def reached(self, name: str) -> None:
         if os.getpid() != self._pid:
@@ -94,6 +95,10 @@ class _Standing:
             self._channel.sendall(_line(told(When.CRASHED, self.passed)))
             while True:
                 signal.pause()
+
+    def heard(self, reply: Any) -> None:
+        if self._at == DISCOVER:
+            self.calls += points.calls_in(reply)
 
     def allow(self) -> None:
         """A process that is killed from outside asks nobody."""
@@ -129,7 +134,13 @@ def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order)
                 result = entry(order.folder)
                 if inspect.isawaitable(result):
                     result = asyncio.run(_awaited(result))
-            answer = told(When.ENDED, standing.passed, result=result, places=standing.places)
+            answer = told(
+                When.ENDED,
+                standing.passed,
+                result=result,
+                places=standing.places,
+                calls=standing.calls,
+            )
         except SystemExit as leaving:
             if leaving.code is None or leaving.code == 0:
                 answer = told(When.ENDED, standing.passed, places=standing.places)

@@ -1,8 +1,9 @@
 """Points that a program makes without knowing: whatever it changes in the files below a folder.
 
-While `watching`, renames, writes, new and removed files and commits of SQLite announce themselves, so
-that a program's own way of saving can be swept as it is. What happens elsewhere is not our business.
+While `watching`, renames, writes, new and removed files and commits of SQLite announce themselves,
+so that a program's own way of saving can be swept as it is. What happens elsewhere is not watched.
 """
+# ruff: noqa: PTH100, PTH115, PTH118, PTH119
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ DRAWN: Final = re.compile(
 
 @contextmanager
 def watching(folder: str) -> Iterator[Watch]:
-    """Announce what changes below the folder: KINDS has the points; a dead process's are refused."""
+    """Announce what changes below the folder (see KINDS); refuse what a dead process changes."""
     watch = Watch(folder)
     patches = [
         (owner, name, getattr(owner, name), make(getattr(owner, name)))
@@ -101,7 +102,9 @@ class Watch:
         """A file's name without what is drawn anew; None if it does not lie below the folder."""
         try:
             if isinstance(path, int):
-                path = os.readlink(f"/proc/self/fd/{path}")  # noqa: PTH115  may be called often
+                path = os.readlink(f"/proc/self/fd/{path}")
+                if not path.startswith("/"):
+                    return None  # a pipe or a socket
             elif dir_fd is not None:
                 path = os.path.join(f"/proc/self/fd/{dir_fd}", path)
             whole = os.path.abspath(os.fsdecode(path))
@@ -182,10 +185,10 @@ class Watch:
             # The program's `opener` opens the file itself, and by its own name.
             is_ours = not isinstance(file, int) and options.get("opener") is None
             self._watch_writes(opened, name if is_ours else self._name(opened.fileno()) or name)
-            if is_ours and "w" in mode:
-                point("truncated", name)
-            elif is_ours and "x" in mode:
-                point("created", name)
+            kind = "truncated" if "w" in mode else "created" if "x" in mode else ""
+            if is_ours and kind:
+                with _closing_on_error(opened.close):
+                    point(kind, name)
             return opened
 
         return call
@@ -231,10 +234,10 @@ class Watch:
             is_new = bool(flags & os.O_CREAT) and not _is_there(path, dir_fd)
             descriptor = opener(path, flags, mode, dir_fd=dir_fd)
             self._descriptors.add(descriptor)
-            if flags & os.O_TRUNC:
-                point("truncated", name)
-            elif is_new:
-                point("created", name)
+            kind = "truncated" if flags & os.O_TRUNC else "created" if is_new else ""
+            if kind:
+                with _closing_on_error(partial(os.close, descriptor)):
+                    point(kind, name)
             return descriptor
 
         return call
@@ -266,6 +269,16 @@ FACTORY: Final = 4
 # Bound here, because they are hooked.
 _write = os.write
 _ftruncate = os.ftruncate
+
+
+@contextmanager
+def _closing_on_error(close: Callable[[], Any]) -> Iterator[None]:
+    """For what was opened and will not reach the program."""
+    try:
+        yield
+    except BaseException:
+        close()
+        raise
 
 
 def _is_there(path: Any, dir_fd: int | None) -> bool:

@@ -4,9 +4,11 @@ So functions that are called again and again forget as processes do. It covers w
 modules hold: globals, classes, closures, default arguments, the object behind a bound method; also
 the environment and loggers. What libraries hold is left alone.
 """
+# ruff: noqa: PTH100, PTH118, PTH120
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import logging
@@ -19,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from operator import is_
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 __all__ = ["Image"]
 
@@ -29,6 +31,7 @@ OBJECTS_MAX: Final = 50_000
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _PYTHON: Final = (os.path.dirname(os.__file__) + os.sep, os.path.join(sys.prefix, "lib") + os.sep)
+_NOTHING: Final = object()
 
 
 class Image:
@@ -37,15 +40,7 @@ class Image:
     def __init__(self, entries: Iterable[Callable[..., Any]]) -> None:
         self._seen: dict[int, Any] = {}
         """By id, so that no id becomes another object's meanwhile."""
-        self._mappings: list[Any] = []
-        self._sequences: list[Any] = []
-        self._sets: list[set[Any]] = []
-        self._owners: list[Any] = []
-        """Modules and classes, whose names are set and deleted."""
-        self._cells: list[types.CellType] = []
-        self._slots: list[tuple[Any, str]] = []
-        self._draws: list[random.Random] = []
-        self._caches: list[Callable[[], None]] = []
+        self._parts: list[_Part] = [_Environment(), _Loggers(), _Modules()]
         waiting: list[Any] = list(entries)
         while waiting and len(self._seen) < OBJECTS_MAX:
             found = waiting.pop()
@@ -56,174 +51,261 @@ class Image:
 
     def keep(self) -> None:
         """Remember everything as it is now."""
-        self._kept_mappings = [dict(mapping) for mapping in self._mappings]
-        self._kept_sequences = [list(sequence) for sequence in self._sequences]
-        self._kept_sets = [set(one) for one in self._sets]
-        self._kept_names = [dict(vars(owner)) for owner in self._owners]
-        self._kept_cells = [_content(cell) for cell in self._cells]
-        self._kept_slots = [getattr(owner, slot, _EMPTY) for owner, slot in self._slots]
-        self._kept_draws = [draw.getstate() for draw in self._draws]
-        self._kept_counts = [
-            (names, name, *_numbers(value))
-            for names in (*self._kept_mappings, *self._kept_names)
-            for name, value in names.items()
-            if type(value) is itertools.count
-        ]
-        self._environment = os.environ._data.copy()  # type: ignore[attr-defined]  # noqa: SLF001
-        self._loggers = {logger: _settings(logger) for logger in _loggers()}
-        self._modules = frozenset(sys.modules)
+        for part in self._parts:
+            part.keep()
 
     def put_back(self) -> None:
         """Make it what it was."""
-        for names, name, *numbers in self._kept_counts:
-            names[name] = itertools.count(*numbers)
-        for mapping, kept in zip(self._mappings, self._kept_mappings, strict=True):
-            if not _are_same(mapping.values(), kept.values()) or mapping.keys() != kept.keys():
-                mapping.clear()
-                mapping.update(kept)
-        for sequence, items in zip(self._sequences, self._kept_sequences, strict=True):
-            if not _are_same(sequence, items):
-                sequence.clear()
-                sequence.extend(items)
-        for one, members in zip(self._sets, self._kept_sets, strict=True):
-            one.clear()
-            one.update(members)
-        for owner, kept in zip(self._owners, self._kept_names, strict=True):
-            _rename(owner, kept)
-        for cell, content in zip(self._cells, self._kept_cells, strict=True):
-            if content is not _EMPTY:
-                cell.cell_contents = content
-        for (owner, slot), value in zip(self._slots, self._kept_slots, strict=True):
-            if value is not _EMPTY:
-                object.__setattr__(owner, slot, value)
-        for draw, state in zip(self._draws, self._kept_draws, strict=True):
-            draw.setstate(state)
-        for clear in self._caches:
-            clear()
-        self._put_back_surroundings()
-
-    def _put_back_surroundings(self) -> None:
-        if os.environ._data != self._environment:  # type: ignore[attr-defined]  # noqa: SLF001
-            kept = {os.fsdecode(name): os.fsdecode(value) for name, value in self._environment.items()}
-            os.environ.clear()
-            os.environ.update(kept)
-        for logger in _loggers():
-            settings = self._loggers.get(logger, ([], [], logging.NOTSET, True, False))
-            if _settings(logger) != settings:
-                handlers, filters, logger.level, logger.propagate, logger.disabled = settings
-                logger.handlers[:], logger.filters[:] = handlers, filters
-                logger.manager._clear_cache()  # type: ignore[attr-defined]  # noqa: SLF001
-        for name in sys.modules.keys() - self._modules:
-            if _is_own(getattr(sys.modules[name], "__file__", None)):
-                del sys.modules[name]
+        for part in self._parts:
+            part.put_back()
 
     def _led_to(self, found: Any) -> Iterator[Any]:
         """Note what there is to put back of one object, and say what else it leads to."""
-        if isinstance(found, functools.partial):
-            yield from (found.func, found.args, found.keywords)
-        elif isinstance(found, types.MethodType):
-            yield from (found.__self__, found.__func__)
-        elif isinstance(found, types.FunctionType):
-            yield from self._led_to_by_function(found)
-        elif isinstance(found, types.ModuleType):
-            if _is_own(getattr(found, "__file__", None)):
-                self._owners.append(found)
-                yield from list(vars(found).values())
-        elif isinstance(found, type):
-            if _is_own_module(found.__module__):
-                self._owners.append(found)
-                yield from list(vars(found).values())
-                yield from found.__bases__
-        elif isinstance(found, dict):
-            if len(found) <= ITEMS_MAX:
-                self._mappings.append(found)
-                yield from list(found.values())
-        elif isinstance(found, list | deque):
-            if len(found) <= ITEMS_MAX:
-                self._sequences.append(found)
-                yield from list(found)
-        elif isinstance(found, bytearray):
-            self._sequences.append(found)
-        elif isinstance(found, set):
-            if len(found) <= ITEMS_MAX:
-                self._sets.append(found)
-                yield from list(found)
-        elif isinstance(found, tuple | frozenset):
-            yield from found
-        elif isinstance(found, staticmethod | classmethod):
-            yield found.__func__
-        elif isinstance(found, property):
-            yield from (found.fget, found.fset)
-        elif isinstance(found, random.Random):
-            self._draws.append(found)
-        elif hasattr(type(found), "cache_clear"):
-            self._caches.append(found.cache_clear)
-            yield getattr(found, "__wrapped__", None)
-        elif _is_own_module(type(found).__module__):
-            yield from self._led_to_by_instance(found)
+        kind = type(found)  # not isinstance: a proxy's class may be what is not there now
+        for kinds, lead in _LEADS:
+            if issubclass(kind, kinds):
+                return lead(found, self._parts)
+        if hasattr(kind, "cache_clear"):
+            self._parts.append(_Cache(found))
+        elif _is_own_module(kind.__module__):
+            return _led_to_by_instance(found, self._parts)
+        return iter(())
 
-    def _led_to_by_function(self, function: types.FunctionType) -> Iterator[Any]:
-        if not _is_own_module(function.__module__):
+
+class _Part(Protocol):
+    def keep(self) -> None: ...
+    def put_back(self) -> None: ...
+
+
+class _Mapping:
+    """A dictionary, or the names of an instance."""
+
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def keep(self) -> None:
+        self._kept = {name: _unused(value) for name, value in self._held.items()}
+
+    def put_back(self) -> None:
+        held, kept = self._held, self._kept
+        if not _are_same(held.values(), kept.values()) or held.keys() != kept.keys():
+            held.clear()
+            held.update(kept)
+
+
+class _Names:
+    """A module or a class, whose names are set and deleted one by one."""
+
+    def __init__(self, owner: Any) -> None:
+        self._owner = owner
+
+    def keep(self) -> None:
+        self._kept = {name: _unused(value) for name, value in vars(self._owner).items()}
+
+    def put_back(self) -> None:
+        now, kept = vars(self._owner), self._kept
+        if _are_same(now.values(), kept.values()):
             return
-        yield sys.modules[function.__module__]
-        yield from (function.__defaults__, function.__kwdefaults__, function.__dict__)
-        for cell in function.__closure__ or ():
-            self._cells.append(cell)
-            yield _content(cell)
-
-    def _led_to_by_instance(self, found: Any) -> Iterator[Any]:
-        yield type(found)
-        if hasattr(found, "__dict__"):
-            yield vars(found)
-        for kind in type(found).__mro__:
-            slots = vars(kind).get("__slots__", ())
-            for slot in (slots,) if isinstance(slots, str) else tuple(slots):
-                if slot not in {"__dict__", "__weakref__"} and hasattr(found, slot):
-                    self._slots.append((found, slot))
-                    yield getattr(found, slot)
+        with suppress(AttributeError, TypeError):  # a class may forbid it
+            for name in [name for name in now if name not in kept]:
+                delattr(self._owner, name)
+            for name, value in kept.items():
+                if now.get(name, _NOTHING) is not value:
+                    setattr(self._owner, name, value)
 
 
-_EMPTY: Final = object()
+class _Sequence:
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def keep(self) -> None:
+        self._kept = list(self._held)
+
+    def put_back(self) -> None:
+        if not _are_same(self._held, self._kept):
+            self._held.clear()
+            self._held.extend(self._kept)
 
 
-def _content(cell: types.CellType) -> Any:
+class _Set:
+    def __init__(self, held: set[Any]) -> None:
+        self._held = held
+
+    def keep(self) -> None:
+        self._kept = set(self._held)
+
+    def put_back(self) -> None:
+        self._held.clear()
+        self._held.update(self._kept)
+
+
+class _Attribute:
+    """A slot of an instance, or the content of a closure's cell."""
+
+    def __init__(self, owner: Any, name: str) -> None:
+        self._owner = owner
+        self._name = name
+
+    def keep(self) -> None:
+        self._kept = _unused(_got(self._owner, self._name))
+
+    def put_back(self) -> None:
+        if self._kept is not _NOTHING:
+            object.__setattr__(self._owner, self._name, self._kept)
+        elif _got(self._owner, self._name) is not _NOTHING:
+            object.__delattr__(self._owner, self._name)
+
+
+class _Draws:
+    def __init__(self, held: random.Random) -> None:
+        self._held = held
+
+    def keep(self) -> None:
+        self._kept = self._held.getstate()
+
+    def put_back(self) -> None:
+        self._held.setstate(self._kept)
+
+
+class _Cache:
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def keep(self) -> None:
+        """A cache is as good empty."""
+
+    def put_back(self) -> None:
+        self._held.cache_clear()
+
+
+class _Environment:
+    def keep(self) -> None:
+        self._kept = os.environ._data.copy()  # type: ignore[attr-defined]  # noqa: SLF001
+
+    def put_back(self) -> None:
+        if os.environ._data != self._kept:  # type: ignore[attr-defined]  # noqa: SLF001
+            os.environ.clear()
+            os.environ.update(
+                {os.fsdecode(name): os.fsdecode(value) for name, value in self._kept.items()}
+            )
+
+
+class _Loggers:
+    def keep(self) -> None:
+        self._kept = {logger: _settings(logger) for logger in _loggers()}
+
+    def put_back(self) -> None:
+        for logger in _loggers():
+            settings = self._kept.get(logger, ([], [], logging.NOTSET, True, False))
+            if _settings(logger) != settings:
+                handlers, filters, level, logger.propagate, logger.disabled = settings
+                logger.handlers[:], logger.filters[:] = handlers, filters
+                logger.setLevel(level)
+
+
+class _Modules:
+    """Modules of the program that a run imports are imported again by the next."""
+
+    def keep(self) -> None:
+        self._kept = frozenset(sys.modules)
+
+    def put_back(self) -> None:
+        for name in sys.modules.keys() - self._kept:
+            if _is_own_module(name):
+                del sys.modules[name]
+
+
+def _led_to_by_function(function: types.FunctionType, parts: list[_Part]) -> Iterator[Any]:
+    if not _is_own_module(function.__module__):
+        return
+    yield sys.modules[function.__module__]
+    yield from (function.__defaults__, function.__kwdefaults__, function.__dict__)
+    for cell in function.__closure__ or ():
+        parts.append(_Attribute(cell, "cell_contents"))
+        yield _got(cell, "cell_contents")
+
+
+def _led_to_by_names(owner: Any, parts: list[_Part]) -> Iterator[Any]:
+    module = owner.__name__ if isinstance(owner, types.ModuleType) else owner.__module__
+    if _is_own_module(module):
+        parts.append(_Names(owner))
+        yield from (*vars(owner).values(), *getattr(owner, "__bases__", ()))
+
+
+def _led_to_by_container(found: Any, parts: list[_Part]) -> Iterator[Any]:
+    if len(found) > ITEMS_MAX:
+        return
+    if isinstance(found, dict):
+        parts.append(_Mapping(found))
+        yield from list(found.values())
+    elif isinstance(found, set):
+        parts.append(_Set(found))
+        yield from list(found)
+    else:
+        parts.append(_Sequence(found))
+        yield from list(found)
+
+
+def _led_to_by_instance(found: Any, parts: list[_Part]) -> Iterator[Any]:
+    yield type(found)
+    yield _got(found, "__dict__")
+    for kind in type(found).__mro__:
+        slots = vars(kind).get("__slots__", ())
+        for slot in (slots,) if isinstance(slots, str) else tuple(slots):
+            if slot not in {"__dict__", "__weakref__"}:
+                parts.append(_Attribute(found, slot))
+                yield _got(found, slot)
+
+
+def _led_to_by_draws(found: random.Random, parts: list[_Part]) -> Iterator[Any]:
+    parts.append(_Draws(found))
+    return iter(())
+
+
+_LEADS: Final[tuple[tuple[Any, Callable[[Any, list[_Part]], Iterator[Any]]], ...]] = (
+    (types.FunctionType, _led_to_by_function),
+    (types.MethodType, lambda found, _: iter((found.__self__, found.__func__))),
+    (functools.partial, lambda found, _: iter((found.func, found.args, found.keywords))),
+    (types.ModuleType | type, _led_to_by_names),
+    (dict | list | set | deque | bytearray, _led_to_by_container),
+    (tuple | frozenset, lambda found, _: iter(found)),
+    (staticmethod | classmethod, lambda found, _: iter((found.__func__,))),
+    (property, lambda found, _: iter((found.fget, found.fset))),
+    (random.Random, _led_to_by_draws),
+)
+"""By kind of object, how to note it and what it leads to."""
+
+
+def _got(owner: Any, name: str) -> Any:
     try:
-        return cell.cell_contents
-    except ValueError:
-        return _EMPTY
+        return object.__getattribute__(owner, name)
+    except (AttributeError, ValueError):  # a cell that is not filled yet
+        return _NOTHING
 
 
 def _are_same(some: Any, others: Any) -> bool:
     return len(some) == len(others) and all(map(is_, some, others))
 
 
-def _numbers(count: Any) -> list[int]:
-    """Where an `itertools.count` is and how far it steps; it can be read in no other way."""
-    return [int(number) for number in re.findall(r"-?\d+", repr(count))]
+def _unused(value: Any) -> Any:
+    """The value, or if that is used up by being used, an equal one in its place."""
+    if type(value) is itertools.count:
+        # Only its text tells where it stands and how far it steps.
+        return itertools.count(*[int(number) for number in re.findall(r"-?\d+", repr(value))])
+    return copy.copy(value) if type(value) in _ITERATORS else value
 
 
-def _rename(owner: Any, kept: dict[str, Any]) -> None:
-    now = vars(owner)
-    if _are_same(now.values(), kept.values()):
-        return
-    with suppress(AttributeError, TypeError):  # a class may forbid it
-        for name in [name for name in now if name not in kept]:
-            delattr(owner, name)
-        for name, value in kept.items():
-            if now.get(name, _EMPTY) is not value:
-                setattr(owner, name, value)
+_ITERATORS: Final = frozenset({type(iter([])), type(iter(())), type(iter(range(0)))})
 
 
-@functools.cache
 def _is_own_module(name: str) -> bool:
     """Whether a module is the program's: neither ours, nor Python's, nor installed."""
-    return _is_own(getattr(sys.modules.get(name), "__file__", None))
+    file = getattr(sys.modules.get(name), "__file__", None)
+    return file is not None and _is_own(file)
 
 
 @functools.cache
-def _is_own(file: str | None) -> bool:
-    if file is None:
-        return False
+def _is_own(file: str) -> bool:
     whole = os.path.abspath(file)
     return not whole.startswith((_PACKAGE, *_PYTHON)) and "-packages" + os.sep not in whole
 

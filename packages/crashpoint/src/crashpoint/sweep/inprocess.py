@@ -95,6 +95,7 @@ class RaiseCrasher(Generic[W]):
             if inspect.isawaitable(result):
                 result = asyncio.run(_awaited(result))
         except Crash:
+            self.let_go()
             if not incarnation.dead:
                 said = STRAY_THREAD
         except KeyboardInterrupt:
@@ -105,6 +106,7 @@ class RaiseCrasher(Generic[W]):
             )
         except BaseException as error:  # noqa: BLE001  the job's own failure is a finding, not ours
             said = f"{type(error).__name__}: {error}"
+            self.let_go()
         finally:
             points.listen(before)
         passed = incarnation.passed
@@ -115,7 +117,11 @@ class RaiseCrasher(Generic[W]):
             return Process(When.CRASHED, passed)
         if said:
             return Process(When.FAILED, passed, said, places=places)
-        return Process(When.ENDED, passed, result=result, places=places)
+        calls = incarnation.calls if isinstance(incarnation, _Discovering) else []
+        return Process(When.ENDED, passed, result=result, places=places, calls=calls)
+
+    def let_go(self) -> None:
+        """Close what the process has open; its frames still live, so nothing was closed by them."""
 
 
 class CopyCrasher(RaiseCrasher[C]):
@@ -208,11 +214,15 @@ class _Failing(_Incarnation):
 class _Discovering(_Incarnation):
     """Lets the process end and notes where it stood."""
 
-    __slots__ = ("places",)
+    __slots__ = ("calls", "places")
 
     def __init__(self, at: int, deadline: float) -> None:
         super().__init__(at, deadline)
         self.places: list[str] = []
+        self.calls: list[tuple[str, str]] = []
+
+    def heard(self, reply: Any) -> None:
+        self.calls += points.calls_in(reply)
 
     def reached(self, name: str) -> None:
         super().reached(name)
@@ -225,7 +235,8 @@ GIVE_UP: Final = (
 )
 
 STRAY_THREAD: Final = (
-    "a thread that an earlier process started is at work in this one; sweep it with --crash-mode fork"
+    "a thread that an earlier process started is at work in this one; sweep it with "
+    "--crash-mode fork"
 )
 
 last_words_fd = 2
@@ -264,17 +275,17 @@ def _threads() -> Iterator[None]:
 def _submitting(submit: Callable[..., Any]) -> Callable[..., Any]:
     """Have a pool's thread work for the incarnation that gave it the work, whoever started it."""
 
-    def call(pool: ThreadPoolExecutor, work: Callable[..., Any], /, *args: Any, **named: Any) -> Any:
+    def call(pool: Any, work: Callable[..., Any], /, *args: Any, **options: Any) -> Any:
         incarnation = points.current()
         if not isinstance(incarnation, _Incarnation):
-            return submit(pool, work, *args, **named)
+            return submit(pool, work, *args, **options)
 
         def working() -> Any:
             thread = threading.get_ident()
             before = _started.get(thread)
             _started[thread] = incarnation
             try:
-                return work(*args, **named)
+                return work(*args, **options)
             finally:
                 if before is None:
                     del _started[thread]

@@ -1,7 +1,7 @@
-"""What a job prints and logs in this process is kept apart, and only the end of it.
+"""A job in this process leaves nothing in it: neither what it prints and logs, nor processes.
 
 A thousand scenarios would otherwise print everything a thousand times, into a terminal or a test's
-captured output. Output of child processes is not covered.
+captured output. Only the end of what one process prints is kept; that of its children is not.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 import io
 import logging
 from contextlib import redirect_stderr, redirect_stdout
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from crashpoint.sweep.folder import FolderCrasher, Mount
+from crashpoint.sweep.strays import Strays
 from crashpoint.sweep.words import Process
 
 __all__ = ["QuietCrasher"]
@@ -21,12 +22,18 @@ KEPT_MAX: Final = 1 << 16
 
 
 class QuietCrasher(FolderCrasher):
-    """A FolderCrasher that keeps in `printed` the end of what the last process printed."""
+    """A FolderCrasher that looks after what its processes print and start."""
 
     def __init__(self, mount: Mount, **options: Any) -> None:
         super().__init__(mount, **options)
         self._end = _End()
         self._log = logging.StreamHandler(self._end)
+        self._strays = Strays()
+
+    def __enter__(self) -> Self:
+        """See FolderCrasher; from now on, look after what the job starts."""
+        self._stack.enter_context(self._strays)
+        return super().__enter__()
 
     @property
     def printed(self) -> str:
@@ -43,6 +50,7 @@ class QuietCrasher(FolderCrasher):
                 return super().run(world, resume=resume, at=at, fail=fail)
         finally:
             root.handlers = handlers
+            self._strays.end()
 
 
 class _End(io.TextIOBase):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -20,8 +21,8 @@ from crashpoint.pipeline.crash import Basis
 from crashpoint.procs.run_folder import run_folder
 from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.host import ReceiverHost
-from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
+from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.sweep.folder import Name, files_below, name_by_content, seen_in
 from crashpoint.sweep.runner import Executor, Order, Runner
 from crashpoint.sweep.words import Process, Seen, SweepFault, When, kind_of
@@ -121,13 +122,15 @@ class RealCrasher:
         crossings: dict[str, tuple[str, ...]] = {}
         swallowed: tuple[str, ...] = ()
         asks = 0
+        ops: Counter[str] = Counter()
         for trial in world.trials.values():
             records = self._records(trial)
+            ops.update(record["op"] for record in records if record["did"] == "acted")
             crossed, lost = seen_in(records, self._name)
             crossings |= crossed
             swallowed += lost
             asks += sum(record["did"] == "asked" for record in records)
-        return Seen(crossings, asks, world.model_calls, swallowed)
+        return Seen(crossings, asks, world.model_calls, swallowed, ops)
 
     def drop(self, world: RealWorld) -> None:
         """Seal its trials and remove its files."""
@@ -146,9 +149,7 @@ class RealCrasher:
     def heal(self, world: RealWorld) -> None:
         """See `FaultyCrasher`."""
         for host in self._hosts.values():
-            if host.has_ended:
-                host.restart()
-            host.calm()
+            host.heal()
 
     def settle(self, world: RealWorld) -> None:
         """See `FaultyCrasher`."""

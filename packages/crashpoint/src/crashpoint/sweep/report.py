@@ -86,6 +86,8 @@ class Report:
     points: Sequence[str]
     places: Sequence[str]
     clean: Seen
+    already: Sequence[str] = ()
+    """What is wrong without any crash, a sentence each."""
     again: str = ""
     """The command that runs one scenario again, without its id."""
     prefix: str = ""
@@ -164,6 +166,11 @@ class Report:
             raise NotExactlyOnce(self.complaint())
         if not self.scenarios:
             raise NotExactlyOnce("no scenario was run: nothing is shown")
+        if not self.clean.crossings:
+            raise NotExactlyOnce(
+                "no receiver saw an effect, even without a crash: nothing is shown. Send requests "
+                "with tracker() or payments(), or look at report.failed"
+            )
 
     def complaint(self) -> str:
         """What went wrong, the scenario that shows it best, and the command to run it again."""
@@ -216,6 +223,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "complete": report.complete,
         "points": list(report.points),
         "places": list(report.places),
+        "already": list(report.already),
         "clean": {name: len(actions) for name, actions in report.clean.crossings.items()},
         "scenarios": report.scenarios,
         "outcomes": dict(sorted(report.outcomes.items())),

@@ -111,14 +111,16 @@ def told(
     said: str = "",
     result: Any = None,
     places: list[str] | None = None,
+    calls: list[tuple[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """An answer: how a process ended, its points and where they are, its last words, its result."""
+    """An answer, with the fields of Process."""
     return {
         "when": when,
         "passed": passed or [],
         "said": said,
         "result": result,
         "places": places or [],
+        "calls": calls or [],
     }
 
 
@@ -161,10 +163,8 @@ def _leave(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _reap() -> None:
     """End what a process left behind, and take note of every end."""
-    try:
-        if os.waitpid(-1, os.WNOHANG) == (0, 0):
-            kill_below()
+    with suppress(ChildProcessError):
         while True:
-            os.wait()
-    except ChildProcessError:
-        return
+            if os.waitpid(-1, os.WNOHANG) == (0, 0):
+                kill_below()
+                os.wait()

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -36,9 +37,14 @@ class SpawnExecutor:
     def __init__(self, start: Sequence[str], resume: Sequence[str], path: Path) -> None:
         self._commands = (list(start), list(resume))
         self._path = path
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-        self._listener.bind(str(path))
-        self._listener.listen(64)
+
+    @cached_property
+    def _listener(self) -> socket.socket:
+        """Made where it is used, in the runner; whoever made the executor has no copy to close."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        listener.bind(str(self._path))
+        listener.listen(64)
+        return listener
 
     def run(self, order: Order) -> dict[str, Any]:
         """See `Executor.run`."""
@@ -46,12 +52,13 @@ class SpawnExecutor:
             raise SweepFault("a command's writes cannot be made to fail: use mode raise or fork")
         output = Path(order.folder).parent / "output"
         said_before = output.stat().st_size if output.exists() else 0
+        listener = self._listener
         child = os.fork()
         if child == 0:
             self._be_command(order)
         ended = os.pidfd_open(child)
         try:
-            watch = _Watch(self._listener, ended, order)
+            watch = _Watch(listener, ended, order)
             stopped = watch.until()
         finally:
             os.close(ended)

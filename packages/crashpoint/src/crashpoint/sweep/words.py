@@ -73,6 +73,8 @@ class Process:
     result: Any = None
     places: list[str] = field(default_factory=list)
     """Where in the code the points were announced, when that was asked for."""
+    calls: list[tuple[str, str]] = field(default_factory=list)
+    """Id and operation of each change that a scripted model asked for, as far as that is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ class Seen:
     model_calls: int = 0
     swallowed: tuple[str, ...] = ()
     """Effects that were asked for under another one's key, so that a receiver took them for it."""
+    ops: Mapping[str, int] = field(default_factory=dict)
+    """Crossings by operation."""
 
 
 @dataclass(frozen=True, slots=True)

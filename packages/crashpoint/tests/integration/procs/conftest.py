@@ -1,7 +1,5 @@
 """A place with its marked processes, and a bell in it."""
 
-import os
-
 import pytest
 
 from events import Bell
@@ -12,8 +10,8 @@ from leftovers import nothing_left
 def place(monkeypatch):
     """A place for processes that this process starts; they carry its mark."""
     with nothing_left() as place:
-        for name in place.env.keys() - os.environ.keys() | {"TMPDIR"}:
-            monkeypatch.setenv(name, place.env[name])
+        for name, value in place.mark.items():
+            monkeypatch.setenv(name, value)
         yield place
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 from acceptance.broken_program import ring
 from crashpoint.procs import janitor
@@ -16,6 +15,7 @@ def start(then, **pipes):
     process = subprocess.Popen(
         [sys.executable, "-c", STUBBORN.format(then)],
         stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
         start_new_session=True,
         **pipes,
     )
@@ -26,7 +26,9 @@ def start(then, **pipes):
 def main():
     with run_folder() as folder:
         (folder.sub("sockets") / "a.sock").touch()
-        adopted = start("signal.pause()")
+        # One that does not end by itself is waited for before it is killed, which takes its time.
+        then = "signal.pause()" if "--stubborn" in sys.argv else "input()"
+        adopted = start(then, stdin=subprocess.PIPE)
         folder.adopt(adopted.pid)
         stranger = start("signal.pause()")
         # Its process id as one that was used again: another process than the one registered.
@@ -35,12 +37,13 @@ def main():
         janitor.start_of = start_of
         graceful = start("input()", stdin=subprocess.PIPE)
         folder.adopt(graceful.pid)
-        ring(f"{folder.path} {adopted.pid} {stranger.pid} {graceful.pid}")
-        if "--then-end" in sys.argv:
-            graceful.stdin.close()
-            return
-        Path(sys.argv[0]).read_text()
-        sys.stdin.read()
+        try:
+            ring(f"{folder.path} {adopted.pid} {stranger.pid} {graceful.pid}")
+            if "--then-end" not in sys.argv:
+                sys.stdin.read()
+        finally:
+            for process in (adopted, graceful):
+                process.stdin.close()
 
 
 if __name__ == "__main__":

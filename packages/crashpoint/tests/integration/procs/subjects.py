@@ -1,4 +1,4 @@
-"""What subjects do in these tests. Runs under any interpreter >= 3.9, without crashpoint installed."""
+"""What subjects do in these tests: under any interpreter >= 3.9, crashpoint installed or not."""
 
 import ctypes
 import importlib.util
@@ -9,6 +9,7 @@ import signal
 import socket
 import sys
 import threading
+from pathlib import Path
 
 
 def ring(bell, word="ready"):
@@ -28,7 +29,12 @@ def forever():
 
 
 def answer(value):
-    return {"value": value, "cwd": os.getcwd(), "env": os.environ.get("GIVEN"), "pid": os.getpid()}
+    return {
+        "value": value,
+        "cwd": str(Path.cwd()),
+        "env": os.environ.get("GIVEN"),
+        "pid": os.getpid(),
+    }
 
 
 def draw():
@@ -49,7 +55,7 @@ def close_streams():
 def interpreter():
     """What a subject is told of itself, and whether our plain module names are in its way."""
     return {
-        "version": "%d.%d.%d" % sys.version_info[:3],
+        "version": ".".join(map(str, sys.version_info[:3])),
         "visible": [n for n in ("client", "tree", "zygote") if importlib.util.find_spec(n)],
         "client": importlib.import_module("crashpoint.inside.client").__name__,
     }
@@ -111,7 +117,7 @@ def split_for_ever(bell):
 
 def tick(bell, counter):
     """Three processes count in a file; the first rings, and again when it is continued."""
-    with open(counter, "r+b") as file:
+    with Path(counter).open("r+b") as file:
         shared = mmap.mmap(file.fileno(), 24)
     place = 0
     for child in (1, 2):

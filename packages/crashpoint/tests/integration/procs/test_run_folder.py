@@ -17,8 +17,7 @@ OWNER = str(TESTS / "integration" / "procs" / "owner.py")
 @pytest.fixture
 def owner(place, bell):
     def start(*options):
-        env = {**place.env, **bell.env, "PYTHONPATH": str(TESTS)}
-        process = place.start(OWNER, *options, env=env, stdin=-1)
+        process = place.start(OWNER, *options, env={**place.env, **bell.env}, stdin=-1)
         rung = bell.wait()
         folder, *pids = rung.word.split()
         return process, rung, Path(folder), [int(pid) for pid in pids]
@@ -30,9 +29,12 @@ def janitor_of(place):
     return place.process("janitor.py")
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_the_owner_is_killed(place, owner, number):
-    process, _, folder, (adopted, stranger, graceful) = owner()
+@pytest.mark.parametrize(
+    ("number", "options"),
+    [(signal.SIGKILL, ["--stubborn"]), (signal.SIGTERM, []), (signal.SIGINT, [])],
+)
+def test_the_owner_is_killed(place, owner, number, options):
+    process, _, folder, (adopted, stranger, graceful) = owner(*options)
     assert folder.is_dir()
     assert folder.stat().st_mode & 0o777 == 0o700
     janitor = janitor_of(place)
@@ -59,14 +61,13 @@ def test_the_owner_ends(place, owner):
 
 
 def test_without_its_janitor_the_owner_cleans_up(place, owner):
-    process, rung, folder, (adopted, stranger, graceful) = owner("--then-end")
+    process, rung, folder, (_, stranger, _) = owner("--then-end")
     os.kill(janitor_of(place), signal.SIGKILL)
     rung.let_go()
     process.communicate()
     assert process.returncode == 0
     assert not folder.exists()
-    for pid in (adopted, stranger, graceful):
-        os.kill(pid, signal.SIGKILL)
+    os.kill(stranger, signal.SIGKILL)
 
 
 def test_the_path_is_absolute(place, monkeypatch):

@@ -261,7 +261,7 @@ def test_the_address_stays_through_restarts(tracker):
     assert tracker.pid != before[2]
 
 
-def test_the_token_is_not_in_the_environment_it_leaves_to_others(tracker, the_bench):
+def test_a_subject_gets_an_address_and_no_token(tracker):
     # What a subject is given holds an address and no way to the ledger.
     assert list(tracker.environment()) == ["CRASHPOINT_TRACKER"]
     assert tracker.trial.witness not in " ".join(tracker.environment().values())
@@ -388,8 +388,10 @@ def test_it_stops_although_somebody_else_holds_its_input_open(the_bench):
 def test_it_can_be_stopped_while_it_is_frozen(the_bench):
     host = the_bench.host("tracker", the_bench.trial())
     host.start()
+    process = host._process
     os.kill(host.pid, signal.SIGSTOP)
     host.kill()
+    assert process.returncode == -signal.SIGKILL
     with pytest.raises(HostFault, match="not running"):
         _ = host.pid
 

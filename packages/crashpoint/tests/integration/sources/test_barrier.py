@@ -72,7 +72,9 @@ def scenario(function):
                 await function(listener)
 
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)  # clients that hang up by being dropped
+            warnings.simplefilter(
+                "ignore", ResourceWarning
+            )  # clients that hang up by being dropped
             asyncio.run(run())
             gc.collect()
         assert complaints == []

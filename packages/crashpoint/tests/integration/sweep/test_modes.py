@@ -1,0 +1,42 @@
+from functools import cache
+
+import pytest
+
+from crashpoint.pipeline.crash import Basis
+from crashpoint.sweep.api import Job, Options, sweep
+from crashpoint.sweep.designs import DESIGNS
+from crashpoint.sweep.engine import Sweep
+from crashpoint.sweep.published import differences
+from crashpoint.sweep.report import as_json
+from crashpoint.sweep.table import MODES, count
+from sweep_jobs import careful, careless, hasty
+
+
+def test_a_design_that_is_killed_gives_the_published_row():
+    design = DESIGNS[0]
+    with MODES["fork"](design) as crasher:
+        row = count(design, Sweep(crasher, dedupe=True), lambda _scenario: None)
+    assert differences([vars(row)]) == []
+
+
+@cache
+def told(job, mode):
+    return as_json(sweep(Job(job, name="job"), Options(mode=mode)))
+
+
+@pytest.mark.parametrize("job", [careful, careless, hasty])
+def test_an_exception_and_a_kill_come_to_the_same(job):
+    raised, killed = told(job, "raise"), told(job, "fork")
+    for member in ("points", "places", "outcomes", "sums", "firsts", "failures", "clean"):
+        assert raised[member] == killed[member], member
+
+
+def test_the_basis_says_how_it_is_known():
+    assert told(careful, "raise")["basis"] == Basis.IN_PROCESS
+    assert told(careful, "fork")["basis"] == Basis.KILLED
+
+
+@pytest.mark.parametrize("job", [careless, hasty])
+def test_both_tell_the_same_story(job):
+    raised, killed = told(job, "raise")["stories"][0], told(job, "fork")["stories"][0]
+    assert raised == killed

@@ -1,0 +1,42 @@
+"""Imports orders: charges each and notes in checkpoint.json which are done. A script of its own.
+
+The checkpoint is written aside and renamed, and a request carries a key made from run and order.
+"""
+
+import json
+from pathlib import Path
+
+from crashpoint.testing import call_key, payments
+
+CHECKPOINT = Path("checkpoint.json")
+ORDERS = [("o-1", 1_200), ("o-2", 850), ("o-3", 4_075), ("o-4", 99)]
+
+
+def load():
+    if not CHECKPOINT.exists():
+        return {"done": [], "cents": 0}
+    return json.loads(CHECKPOINT.read_text())
+
+
+def save(state):
+    aside = CHECKPOINT.with_suffix(".tmp")
+    with aside.open("w") as file:
+        json.dump(state, file)
+    aside.replace(CHECKPOINT)
+
+
+def main():
+    service = payments()
+    state = load()
+    for order, cents in ORDERS:
+        if order in state["done"]:
+            continue
+        service.charge(order, cents, key=call_key("import-31", order))
+        state["done"].append(order)
+        state["cents"] += cents
+        save(state)
+    return {"orders": len(state["done"]), "cents": state["cents"]}
+
+
+if __name__ == "__main__":
+    main()
