@@ -48,7 +48,11 @@ class _Group(click.Group):
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    def format_commands(
+        self,
+        ctx: click.Context,
+        formatter: click.HelpFormatter,  # noqa: ARG002  click's own signature
+    ) -> None:
         shown = {name: line for name, (_, _, line) in ELSEWHERE.items()}
         shown |= {name: command.get_short_help_str(80) for name, command in self.commands.items()}
         with formatter.section("Commands"):
@@ -112,7 +116,9 @@ def ledger(
         and name in {None, trial["trial"]}
     ]
     if not trials:
-        raise click.UsageError(f"{file} holds no such trial; leave an option out to see which it has")
+        raise click.UsageError(
+            f"{file} holds no such trial; leave an option out to see which it has"
+        )
     for trial in trials:
         click.echo(story.line(trial) if not as_json else story.as_json(trial))
         if name is not None and not as_json:

@@ -1,7 +1,8 @@
 """For programs that are swept, and their tests. Light: importable inside any subject.
 
-A program announces moments with `point`, saves with its own means or a `FileStore`, and talks to the
-world through `tracker()`, `payments()` and `person()`. `docs/sweep.md` walks through an example.
+A program announces moments with `point`, saves with its own means or a `FileStore`, and talks to
+the world through `tracker()`, `payments()` and `person()`. `docs/sweep.md` walks through an
+example.
 """
 
 from __future__ import annotations

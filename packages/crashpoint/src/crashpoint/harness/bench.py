@@ -1,6 +1,7 @@
 """What a benchmark reports: figures with what was wanted and what they are held against.
 
-A figure that was not reached is printed as not reached. The document keeps the raw measurements too.
+A figure that was not reached is printed as not reached. The document keeps the raw measurements
+too.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FORMAT: Final = "crashpoint.bench/1"
 
 @dataclass(frozen=True)
 class Figure:
-    """One measured number. `wanted` and `reference` are in words; `holds` is None without a bound."""
+    """One measured number. `wanted` and `reference` are words; `holds` is None without a bound."""
 
     what: str
     reached: float
@@ -44,9 +45,7 @@ def table(figures: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
-def write(
-    path: Path, command: str, figures: Sequence[Figure], measured: Mapping[str, Any]
-) -> None:
+def write(path: Path, command: str, figures: Sequence[Figure], measured: Mapping[str, Any]) -> None:
     """Write the evidence file, closed by a ledger of its own. Raises OSError and LedgerFault."""
     body = {
         "format": FORMAT,

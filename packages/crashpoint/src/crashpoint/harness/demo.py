@@ -17,9 +17,10 @@ from crashpoint.model import Barrier, FaultKind
 __all__ = ["command"]
 
 INTRODUCTION = """\
-A graph of three nodes charges a customer once. It is killed before the charge is sent (b0), after it
-was sent and before LangGraph has saved that (b1), and after LangGraph has saved it (b2); a fresh
-process resumes it each time. The ledger, a process the graph cannot touch, counts the charges.
+A graph of three nodes charges a customer once. It is killed before the charge
+is sent (b0), after it was sent and before LangGraph has saved that (b1), and after LangGraph has
+saved it (b2); a fresh process resumes it each time. The ledger, a process the graph cannot touch,
+counts the charges.
 """
 
 

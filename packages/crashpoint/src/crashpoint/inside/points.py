@@ -1,8 +1,8 @@
 """Points that a program announces itself: `point("reply")`.
 
 Nobody listens in production, and a point costs a comparison there. Under a sweep the listener is a
-crasher in the same process, which counts and raises `Crash`, or a socket with a controller behind it.
-Standard library only, any Python >= 3.9.
+crasher in the same process, which counts and raises `Crash`, or a socket with a controller behind
+it. Standard library only, any Python >= 3.9.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Crash a program at every point, and at every point of its recovery, and say which moments hurt."""
+"""Crash a program at every point, and at every point of its recovery; say which moments hurt."""

@@ -1,7 +1,8 @@
-"""The five designs of a durable loop that S3 compares, as small programs, and its table from their runs.
+"""The five designs of a durable loop that S3 compares, as small programs, and its table.
 
-`python -m crashpoint.sweep.designs`. Each program is a job over the public pieces: a store that saves
-in one step, a tracker, a scripted model, a person. What they do differently is two flags and a save.
+`python -m crashpoint.sweep.designs`. Each program is a job over the public pieces: a store that
+saves in one step, a tracker, a scripted model, a person. What they do differently is two flags and
+a save.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class Crasher(Protocol[W]):
     def run(self, world: W, *, resume: bool, at: int, fail: bool = False) -> Process:
         """Run the start or the resume entry and crash it at its `at`-th point.
 
-        0 lets it end; so does DISCOVER, and then `places` says where its points are. With `fail` the
-        point raises OSError (no space left) instead, and the process goes on.
+        0 lets it end; so does DISCOVER, and then `places` says where its points are. With `fail`
+        the point raises OSError (no space left) instead, and the process goes on.
         """
         ...
 

@@ -34,7 +34,7 @@ class SweepFaultKind(StrEnum):
     LATE_ACCEPT = "late-accept"
     """The caller dies waiting; the receiver acts when the run has been recovered."""
     RECEIVER_CRASH = "receiver-crash"
-    """The receiver acts, keeps that, and dies before it answers; it is restarted with the caller."""
+    """The receiver acts, keeps that, and dies before it answers; both are restarted."""
     WRONG_ANSWER = "wrong-answer"
     """A crash, and a person who errs at a declared rate."""
 

@@ -142,16 +142,16 @@ class RealCrasher:
         """See `FaultyCrasher`; receivers one after the other."""
         return [(r["receiver"], r["op"]) for r in self.records(world) if r["did"] == "acted"]
 
-    def arm(self, world: RealWorld, receiver: str, fault: ReceiverFault, nth: int) -> None:
+    def arm(self, _world: RealWorld, receiver: str, fault: ReceiverFault, nth: int) -> None:
         """See `FaultyCrasher`."""
         self._hosts[receiver].inject(fault, nth)
 
-    def heal(self, world: RealWorld) -> None:
+    def heal(self, _world: RealWorld) -> None:
         """See `FaultyCrasher`."""
         for host in self._hosts.values():
             host.heal()
 
-    def settle(self, world: RealWorld) -> None:
+    def settle(self, _world: RealWorld) -> None:
         """See `FaultyCrasher`."""
         for host in self._hosts.values():
             host.settle()
@@ -181,7 +181,8 @@ def real_crasher(
 ) -> Iterator[RealCrasher]:
     """A crasher with its ledger, receivers and runner; all of them are gone afterwards.
 
-    `make_executor` gets a folder for sockets. Raises SweepFault, FolderFault, LedgerFault, HostFault.
+    `make_executor` gets a folder for sockets. Raises SweepFault, FolderFault, LedgerFault,
+    HostFault.
     """
     with ExitStack() as stack:
         folder = stack.enter_context(run_folder())

@@ -30,7 +30,7 @@ PR_SET_CHILD_SUBREAPER: Final = 36
 
 @dataclass(frozen=True)
 class Order:
-    """One process to run: which entry, where to crash it (0: nowhere), in which folder, how long."""
+    """One process to run: which entry, where to crash it (0: nowhere), in which folder."""
 
     resume: bool
     at: int

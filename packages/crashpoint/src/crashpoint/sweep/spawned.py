@@ -1,7 +1,7 @@
 """The `spawn` crasher: any command in any language that announces its points on the socket.
 
-The wire is that of `docs/wire.md`: a line from the program, a line back. The command's whole tree is
-killed at the point asked for, before that announcement is answered.
+The wire is that of `docs/wire.md`: a line from the program, a line back. The command's whole tree
+is killed at the point asked for, before that announcement is answered.
 """
 
 from __future__ import annotations

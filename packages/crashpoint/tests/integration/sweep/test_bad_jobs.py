@@ -86,8 +86,8 @@ def test_a_job_that_cannot_be_swept_is_one_clear_line(name, mode):
 @pytest.mark.parametrize("name", ENDINGS)
 def test_a_restart_that_does_not_end_well_is_never_a_pass(name, mode):
     report = swept(getattr(sweep_jobs, name), mode)
-    assert report.failed == report.outcomes["?"] == report.scenarios
-    assert report.worst.verdict.ending is ENDINGS[name]
+    assert report.failed == report.outcomes["?"] == 4  # crashes from the save's rename on
+    assert {scenario.verdict.ending for scenario in report.failures} == {ENDINGS[name]}
     assert str(ENDINGS[name]) in report.complaint()
 
 

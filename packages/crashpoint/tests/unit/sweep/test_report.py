@@ -23,7 +23,7 @@ def report_of(*scenarios, **options):
         fault="kill",
         points=["a", "b", "c"],
         places=[],
-        clean=Seen({}),
+        clean=Seen({"file": ("A",)}),
         **options,
     )
     for path, verdict in scenarios:
@@ -78,6 +78,13 @@ def test_a_good_report_asserts_silently():
 def test_no_bad_scenario_passes(verdict):
     with pytest.raises(NotExactlyOnce, match="1 of 2 crash scenarios not exactly once"):
         report_of(((1,), GOOD), ((2,), verdict)).assert_exactly_once()
+
+
+def test_a_program_without_an_effect_is_no_pass():
+    report = report_of(((1,), GOOD))
+    report.clean = Seen({})
+    with pytest.raises(NotExactlyOnce, match="no receiver saw an effect"):
+        report.assert_exactly_once()
 
 
 def test_nothing_run_is_no_pass():
