@@ -14,6 +14,7 @@ EDITABLE := $(patsubst %/pyproject.toml,-e %,$(PROJECTS))
 # `make setup PYTHON=python3.13` picks the interpreter; a name asked for has a stamp of its own, so asking
 # for another one rebuilds the environment.
 PYTHON ?=
+JOBS ?= 2
 READY := $(VENV)/.ready$(if $(PYTHON),-$(subst /,_,$(PYTHON)))
 
 setup: $(READY)
@@ -63,9 +64,10 @@ $(READY): requirements.lock $(PROJECTS)
 demo: $(READY)
 	@$(BIN)/crashpoint demo
 
-# The quick folders come first (testpaths in pyproject.toml); more options in PYTEST_ARGS.
+# The quick folders come first (testpaths in pyproject.toml), two files at a time; more options in
+# PYTEST_ARGS.
 test: $(READY)
-	@$(BIN)/pytest --durations=10 $(PYTEST_ARGS)
+	@$(BIN)/pytest -n $(JOBS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 
 # Each check runs whatever the others say; the lines at the end tell which failed.
 check: $(READY)

@@ -224,13 +224,25 @@ async def run(options: argparse.Namespace) -> Measured:
             await ledger.close()
 
 
+def positive(text: str) -> int:
+    """A whole number from 1 on."""
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit 0 when all that is wanted was reached, else 1."""
     parser = argparse.ArgumentParser(prog="benchmarks/ledger.py", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--records", type=int, default=1000, help="records of each kind a round")
+    parser.add_argument("--rounds", type=positive, default=9)
+    parser.add_argument(
+        "--records", type=positive, default=1000, help="records of each kind a round"
+    )
     parser.add_argument("--out", type=Path, help="evidence file to write")
     options = parser.parse_args(argv)
+    if options.out is not None and (options.out.is_dir() or not options.out.parent.is_dir()):
+        parser.error(f"--out {options.out}: name a file in a folder that exists")
     measured = asyncio.run(run(options))
     found = figures(measured)
     print(table(found))

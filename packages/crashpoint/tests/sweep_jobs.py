@@ -1,6 +1,7 @@
 """Programs that tests sweep: a few that behave, and one of each kind that does not."""
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -105,11 +106,15 @@ def catches_everything(tracker):
 
 
 def catches_everything_for_ever(tracker):
-    while True:
+    def try_again(_number):
         try:
+            time.sleep(0.05)
             tracker.file("a", key="a")
         except BaseException:  # noqa: BLE001
-            continue
+            return
+
+    for _ in map(try_again, itertools.count()):
+        pass
 
 
 def ignores_sigterm(tracker):

@@ -48,11 +48,7 @@ class _Group(click.Group):
         command: click.Command = getattr(importlib.import_module(module), name)
         return command
 
-    def format_commands(
-        self,
-        ctx: click.Context,
-        formatter: click.HelpFormatter,  # noqa: ARG002  click's own signature
-    ) -> None:
+    def format_commands(self, _ctx: click.Context, formatter: click.HelpFormatter) -> None:
         shown = {name: line for name, (_, _, line) in ELSEWHERE.items()}
         shown |= {name: command.get_short_help_str(80) for name, command in self.commands.items()}
         with formatter.section("Commands"):
@@ -130,13 +126,19 @@ def ledger(
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder to write to.")
 def report(file: Path, out: Path | None) -> None:
     """Print an evidence file's matrix and write its plots and page again."""
+    from crashpoint.pipeline.evidence import EvidenceFault
     from crashpoint.report import publish, text
 
     document = _read(file)
     click.echo(text.matrix(document))
     folder = out or file.parent
-    folder.mkdir(parents=True, exist_ok=True)
-    click.echo("wrote " + ", ".join(map(str, publish.publish(document, folder))))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        written = publish.publish(document, folder)
+    except (OSError, EvidenceFault) as fault:
+        problem = f"cannot write into {folder}: {fault}; choose another --out"
+        raise click.UsageError(problem) from None
+    click.echo("wrote " + ", ".join(map(str, written)))
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -146,6 +148,9 @@ def _read(file: Path) -> dict[str, Any]:
 
     try:
         verify(file)
-        return read_document(file)
+        document = read_document(file)
     except EvidenceFault as fault:
         raise click.ClickException(f"{file}: {fault}") from None
+    if document["kind"] != "matrix":
+        raise click.ClickException(f"{file} holds no matrix but a {document['kind']}")
+    return document

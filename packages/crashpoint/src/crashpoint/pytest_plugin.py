@@ -10,7 +10,7 @@ import os
 import re
 import shlex
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -84,7 +84,7 @@ def crash_sweep(request: pytest.FixtureRequest) -> Iterator[CrashSweep]:
         depth=int(depth or 2),
         only=config.getoption("crash_only"),
         folder=config.invocation_params.dir / folder if folder else None,
-        fail=lambda line: pytest.fail(line, pytrace=False),
+        fail=_fail,
         show=lambda text: item.stash.setdefault(_told, []).append(text),
         watch=lambda: _watch(config),
     )
@@ -144,6 +144,10 @@ class _Stories:
                 if name == SECTION:
                     terminalreporter.section(f"{SECTION} of {report.nodeid}")
                     terminalreporter.write_line(text)
+
+
+def _fail(line: str) -> NoReturn:
+    pytest.fail(line, pytrace=False)
 
 
 def _depth(text: str) -> int:

@@ -5,12 +5,15 @@ All do the same calls with keys, unless said otherwise, and remember which are d
 # ruff: noqa: PTH105, PTH108, PTH109, PTH110, PTH115, PTH123, PTH211, SIM115
 
 import asyncio
+import atexit
 import fcntl
 import itertools
 import json
 import logging
+import multiprocessing
 import os
 import random
+import shelve
 import sqlite3
 import subprocess
 import sys
@@ -22,7 +25,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crashpoint.testing import call_key
+from crashpoint.testing import call_key, tracker
 
 CALLS = (
     ("c1", "file", "login fails"),
@@ -235,6 +238,25 @@ def database_without_keys(tracker):
     return len(CALLS)
 
 
+def shelf(tracker):
+    with shelve.open("shelf") as kept:
+        for call in CALLS:
+            if call[0] not in kept:
+                kept[call[0]] = do(tracker, call)
+                kept.sync()
+        return len(kept)
+
+
+def shelf_filled_first(tracker):
+    with shelve.open("shelf") as kept:
+        for call in CALLS:
+            if call[0] not in kept:
+                kept[call[0]] = "done"
+                kept.sync()
+                do(tracker, call)
+        return len(kept)
+
+
 # Locks and work in files.
 
 
@@ -331,6 +353,20 @@ def subprocess_tool():
             env={**os.environ, "PYTHONPATH": path},
         )
         return int(done.stdout)
+
+    return step_by_step(None, perform)
+
+
+def forked_tool():
+    """Each call is made by a child that is forked for it."""
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+
+    def perform(_service, call):
+        child = context.Process(target=lambda: answers.put(do(tracker(), call)))
+        child.start()
+        child.join()
+        return answers.get()
 
     return step_by_step(None, perform)
 
@@ -455,6 +491,12 @@ def leaves_by_exit(tracker):
     sys.exit(0)
 
 
+def tells_at_exit(tracker):
+    """Its last call is made by what it registered for its end."""
+    atexit.register(do, tracker, ("bye", "file", "it has ended"))
+    return step_by_step(tracker)
+
+
 def saves_whatever_happens(tracker):
     """The end of `finally` never comes for a killed process. No keys."""
     state = load()
@@ -478,6 +520,7 @@ RIGHT = (
     journal_by_descriptor,
     database,
     database_in_one_transaction,
+    shelf,
     locked_by_the_kernel,
     inbox,
     pool_of_the_module,
@@ -493,6 +536,7 @@ RIGHT = (
     nothing_said_when_done,
     times_in_the_text,
     leaves_by_exit,
+    tells_at_exit,
 )
 WRONG = (
     (journal_kept_open_and_written_first, "LOST"),
@@ -500,10 +544,11 @@ WRONG = (
     (journal_by_descriptor_and_written_first, "LOST"),
     (database_that_commits_first, "LOST"),
     (database_without_keys, "DUPLICATED"),
+    (shelf_filled_first, "LOST"),
     (locked_by_a_file, "VOID"),
     (inbox_emptied_first, "LOST"),
     (state_in_memory, "DUPLICATED"),
     (saves_whatever_happens, "DUPLICATED"),
 )
-ONLY_FORKED = (subprocess_tool,)
+ONLY_FORKED = (subprocess_tool, forked_tool)
 """Right, and not to be swept in this process: receivers are no processes there."""

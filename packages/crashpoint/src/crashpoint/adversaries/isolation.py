@@ -169,9 +169,15 @@ async def _probe(ledger: Ledger, folder: Path) -> Probed:
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    said, errors = await asyncio.wait_for(process.communicate(), INTRUDER_S)
+    try:
+        said, errors = await asyncio.wait_for(process.communicate(), INTRUDER_S)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+        raise LedgerFault(f"the intruder did not end within {INTRUDER_S:.0f} s") from None
     if process.returncode != 0:
-        raise LedgerFault(f"the intruder failed: {errors.decode().strip().splitlines()[-1]}")
+        last = (errors.decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+        raise LedgerFault(f"the intruder failed (exit {process.returncode}): {last}")
     return Probed({"pid": process.pid, **json.loads(said)}, await trial.seal(""))
 
 

@@ -168,7 +168,10 @@ class _Forger:
     async def hear(self) -> Any:
         """The next line it prints."""
         assert self._process.stdout is not None
-        return json.loads(await self._process.stdout.readline())
+        line = await self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise LedgerFault("the forger died before it had said what it met")
+        return json.loads(line)
 
     def say(self, word: str) -> None:
         """A line for it to read."""

@@ -22,7 +22,7 @@ def name_lock(target: Path) -> Iterator[None]:
 
     An abstract Unix socket is the lock: it needs no file, so a killed holder leaves nothing behind.
     """
-    name = hashlib.sha256(os.fsencode(target.resolve())).hexdigest()
+    name = hashlib.sha256(os.fsencode(os.path.realpath(target))).hexdigest()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as holder:
         try:
             holder.bind(f"\0crashpoint-{name}")

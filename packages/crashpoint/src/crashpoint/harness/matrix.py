@@ -110,7 +110,7 @@ def _name(_context: click.Context, _option: click.Parameter, text: str) -> str:
 
 
 @click.command("matrix", cls=_Command, context_settings={"show_default": True})
-@click.option("--k", type=click.IntRange(min=1), default=10, help="Trials per cell.")
+@click.option("--k", type=click.IntRange(1, 1_000_000), default=10, help="Trials per cell.")
 @click.option("--runtimes", "rows", callback=_rows, required=True, help="Rows, comma-separated.")
 @click.option("--name", callback=_name, required=True, help="Name of the evidence file.")
 @click.option("--barriers", callback=_barriers, default="b0,b1,b2", help="Where to inject.")
@@ -186,6 +186,8 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
     from crashpoint.report import publish, text  # matplotlib is slow to import
 
     target = out / f"{spec.name}.json"
+    if target.is_dir():
+        raise click.UsageError(f"{target} is a folder; choose another --name or --out")
     begun = time.monotonic()
     try:
         with name_lock(target), _partial(out, spec.name) as (sink, sink_path):
@@ -205,7 +207,7 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
             write_atomically(target, written)
             sink_path.unlink()
             document = parse(written)  # what is shown is what the file says, in its order
-            click.echo(text.matrix(document, seconds=time.monotonic() - begun))
+            say(text.matrix(document, seconds=time.monotonic() - begun))
             files = publish.publish(document, out)
     except KeyboardInterrupt:
         click.echo(f"interrupted outside of the trials{_kept(out, spec.name)}", err=True)
@@ -218,9 +220,17 @@ def measure(spec: MatrixSpec, out: Path, progress: Progress) -> int:
         raise Uncertified(
             f"cannot write {error.filename or out}: {error.strerror}{_kept(out, spec.name)}"
         ) from None
-    click.echo("wrote " + ", ".join(str(path) for path in (target, *files)))
+    say("wrote " + ", ".join(str(path) for path in (target, *files)))
     exit_code: int = document["summary"]["exit"]
     return exit_code
+
+
+def say(line: str) -> None:
+    """Print, if somebody still listens: a closed output changes no result."""
+    try:
+        click.echo(line)
+    except OSError:
+        sys.stdout = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  till the end
 
 
 async def _interruptible(

@@ -5,10 +5,12 @@ Plain lines for logs, a matrix that fills for terminals; `progress_for` chooses.
 
 from __future__ import annotations
 
+import io
 import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, TextIO
 
 from crashpoint.model import Outcome, worst
@@ -44,8 +46,13 @@ class Progress(Protocol):
         ...
 
 
-def progress_for(stream: TextIO) -> Progress:
-    """A filling matrix where a person watches a terminal that can draw, plain lines elsewhere."""
+def progress_for(stream: TextIO | None) -> Progress:
+    """A filling matrix where a person watches a terminal that can draw, plain lines elsewhere.
+
+    Nobody need listen: what cannot be told is not a reason to stop.
+    """
+    if stream is None:
+        return PlainProgress(io.StringIO())
     drawable = os.environ.get("TERM", "dumb") not in {"", "dumb", "unknown"}
     watched = os.environ.get("CI", "") in {"", "0", "false"}
     if stream.isatty() and drawable and watched:
@@ -134,8 +141,9 @@ class PlainProgress:
 
     def note(self, line: str) -> None:
         """Print it."""
-        self._out.write(plain(line) + "\n")
-        self._out.flush()
+        with suppress(OSError, ValueError):
+            self._out.write(plain(line) + "\n")
+            self._out.flush()
 
     def end(self) -> None:
         """Say how far it came."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final, TextIO
 
 from crashpoint.harness.context import context, subject_context
+from crashpoint.harness.partial import Partial
 from crashpoint.harness.progress import Progress
 from crashpoint.harness.summary import expectation, reference_fault, summarise
 from crashpoint.ledger.control import Ledger, LedgerTrial
@@ -71,7 +71,7 @@ class _Work:
     spec: MatrixSpec
     stages: Mapping[str, Stage]
     progress: Progress
-    sink: TextIO
+    partial: Partial
     references: dict[str, dict[str, Any]]
     control_trials: list[dict[str, Any]]
     trials: list[dict[str, Any]]
@@ -87,9 +87,9 @@ async def run_matrix(
     """
     head = {"format": FORMAT, "kind": "matrix", "name": spec.name, **context()}
     async with _stages(spec, folder) as (ledger, stages, subjects):
-        work = _Work(spec, stages, progress, sink, {}, [], [])
+        work = _Work(spec, stages, progress, Partial(sink), {}, [], [])
         head |= _described(spec, subjects)
-        sink.write(json.dumps({**head, "run_key": ledger.run_key.hex()}) + "\n")
+        work.partial.add({**head, "run_key": ledger.run_key.hex()})
         progress.begin(
             rows=head["rows"],
             barriers=head["barriers"],
@@ -252,8 +252,7 @@ async def _all(
             sealed = await run_trial(plan, work.stages[engine])
             record = _record(sealed, barrier)
             kind = "reference" if into is None else "trial"
-            work.sink.write(json.dumps({"kind": kind, **record}) + "\n")
-            work.sink.flush()
+            work.partial.add({"kind": kind, **record})
             if into is None:
                 work.references[plan.row.name] = record
                 continue

@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from crashpoint.canonical import NotCanonical, parse
 from crashpoint.harness import bench
+from crashpoint.harness.partial import read_partial
 from crashpoint.harness.run import FORMAT
 from crashpoint.harness.summary import (
     declaration_of,
@@ -42,6 +42,7 @@ def verify(path: Path) -> Checked:
     if path.suffix == ".jsonl":
         return _verify_cut_off(path)
     document = read_document(path)
+    name = document.get("name")
     check = CHECKS.get(str(document.get("format")))
     if check is None:
         raise EvidenceFault(f"format {document.get('format')!r} is not known here")
@@ -49,7 +50,11 @@ def verify(path: Path) -> Checked:
     if problem is not None:
         raise EvidenceFault(problem)
     with _malformed_is_a_fault():
-        return check(document)
+        checked = check(document)
+    if path.name not in {f"{name}.json", f"{name}.partial.json"}:
+        renamed = f"it was written as {name}.json"
+        checked = replace(checked, warnings=(*checked.warnings, renamed))
+    return checked
 
 
 @contextmanager
@@ -58,7 +63,7 @@ def _malformed_is_a_fault() -> Iterator[None]:
         yield
     except EvidenceFault:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         raise EvidenceFault(f"malformed ({type(error).__name__}: {error})") from None
 
 
@@ -74,8 +79,7 @@ def _verify_matrix(document: Mapping[str, Any]) -> Checked:
     warnings = []
     if not document["complete"]:
         warnings.append("PARTIAL: the run was interrupted")
-    if document["source"]["clean"] is not True:
-        warnings.append("made from a source tree with uncommitted changes")
+    warnings += _unclean(document)
     for engine, facts in document["engines"].items():
         unlocked = facts["subject"]["unlocked"]
         if unlocked:
@@ -83,6 +87,15 @@ def _verify_matrix(document: Mapping[str, Any]) -> Checked:
     return Checked(
         f"{trials} trials, fault {document['fault']}, exit {summary['exit']}", tuple(warnings)
     )
+
+
+def _unclean(document: Mapping[str, Any]) -> list[str]:
+    says = {
+        True: [],
+        False: ["made from a source tree with uncommitted changes"],
+        None: ["whether its source tree was clean is not known: no git there"],
+    }
+    return says[document["source"]["clean"]]
 
 
 def _check_predictions(document: Mapping[str, Any]) -> None:
@@ -176,18 +189,10 @@ def _check_cells(document: Mapping[str, Any]) -> None:
 
 def _verify_cut_off(path: Path) -> Checked:
     """A run whose process was killed: the trials that were sealed before, a line each."""
-    try:
-        lines = path.read_bytes().split(b"\n")
-        head = parse(lines[0])
-    except OSError as error:
-        raise EvidenceFault(f"cannot be read: {error.strerror}") from None
-    except NotCanonical:
-        raise EvidenceFault("it holds no run: its first line is cut short") from None
+    head, *trials = read_partial(path)
     with _malformed_is_a_fault():
         document = {**head, "references": [], "control_trials": [], "trials": []}
-        # What follows the last line break was being written when the run was cut off.
-        for line in lines[1:-1]:
-            trial = parse(line)
+        for trial in trials:
             kind = "references" if trial.pop("kind") == "reference" else "trials"
             document[kind].append(trial)
         _check_predictions(document)

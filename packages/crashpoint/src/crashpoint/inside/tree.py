@@ -15,7 +15,8 @@ from contextlib import suppress
 
 __all__ = ["descendants", "kill_all", "stop_all"]
 
-STAND_S = 1.0
+STAND_S = 2.0
+"""Longest wait for a tree to stand still, seconds; a parent in vfork cannot while its child does."""
 
 
 def descendants(root: int, *, spare: Container[int] = ()) -> list[int]:
@@ -55,6 +56,7 @@ def stop_all(root: int, *, spare: Container[int] = ()) -> list[int]:
         for pid in fresh + running:
             _send(pid, signal.SIGSTOP)
             stopped[pid] = True
+        os.sched_yield()
 
 
 def kill_all(root: int, *, spare: Container[int] = ()) -> list[int]:
@@ -66,13 +68,10 @@ def kill_all(root: int, *, spare: Container[int] = ()) -> list[int]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a thread of the process is neither stopped nor dead nor deep in the kernel.
-
-    One deep in the kernel (D) is not waited for: it may be a parent that cannot stop before its
-    stopped child does something.
-    """
+    """Whether a thread of the process is neither stopped nor dead; it may still be in a fork."""
     try:
-        return any(_stat(f"{pid}/task/{t}")[0] in b"RS" for t in os.listdir(f"/proc/{pid}/task"))
+        tasks = os.listdir(f"/proc/{pid}/task")
+        return any(_stat(f"{pid}/task/{task}")[0] not in b"TtZX" for task in tasks)
     except OSError:
         return False
 

@@ -33,7 +33,7 @@ ANSWER_S: Final = 60.0
 LEAVE_S: Final = 10.0
 """Longest wait for the daemon to end by itself, seconds."""
 SAID_MAX: Final = 1 << 16
-DAEMON: Final = (sys.executable, "-m", "crashpoint.ledger.daemon")
+DAEMON: Final = (sys.executable, "-P", "-m", "crashpoint.ledger.daemon")
 
 
 class LedgerFault(RuntimeError):

@@ -51,6 +51,8 @@ def render(document: Mapping[str, Any]) -> bytes:
 def read_document(path: Path) -> dict[str, Any]:
     """Read a document; raises EvidenceFault unless it is exactly as `render` writes it."""
     try:
+        if path.exists() and not path.is_file():
+            raise EvidenceFault("it is no regular file")
         raw = path.read_bytes()
         document = parse(raw)
     except OSError as error:
@@ -85,12 +87,15 @@ def fault_in_closing(document: Mapping[str, Any]) -> str | None:
     try:
         key = trial_key(bytes.fromhex(body["run_key"]), CLOSING)
         records = rest[CLOSING]["records"]
+        if set(rest[CLOSING]) != {"head", "count", "records"}:
+            return "the closing seal has members that it should not have, or lacks some"
         problem = fault_in(CLOSING, key, records)
         if problem is not None:
             return f"the closing seal: {problem}"
         if records[-1]["note"] != digest(body):
             return "the closing seal is not over this content"
-        if (rest[CLOSING]["head"], rest[CLOSING]["count"]) != (records[-1]["hash"], len(records)):
+        wanted = (records[-1]["hash"], repr(len(records)))
+        if (rest[CLOSING]["head"], repr(rest[CLOSING]["count"])) != wanted:
             return "the closing seal's head or count is not its records'"
     except (KeyError, TypeError, ValueError) as error:
         return f"the closing seal is malformed ({type(error).__name__}: {error})"

@@ -19,6 +19,8 @@ __all__ = ["SOCKET_PATH_MAX", "FolderFault", "RunFolder", "run_folder"]
 
 SOCKET_PATH_MAX: Final = 107
 """Bytes the kernel allows in a Unix socket's path."""
+JANITOR_S: Final = 15.0
+"""Longest wait for the janitor, seconds; it needs milliseconds when all went well."""
 LONGEST_SOCKET: Final = "sockets/witness.sock"
 
 
@@ -74,7 +76,11 @@ def run_folder() -> Iterator[RunFolder]:
         yield RunFolder(path, sink)
     finally:
         os.close(sink)
-        helper.wait()
+        try:
+            helper.wait(JANITOR_S)
+        except subprocess.TimeoutExpired:
+            helper.kill()
+            helper.wait()
         shutil.rmtree(path, ignore_errors=True)
 
 

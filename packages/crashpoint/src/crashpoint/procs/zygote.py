@@ -21,6 +21,8 @@ __all__ = ["Exit", "Subject", "Zygote", "ZygoteFault"]
 
 READY_S: Final = 120.0
 """Longest wait for an interpreter to import an engine, seconds."""
+ANSWER_S: Final = 10.0
+"""Longest wait for a zygote or a keeper to do what takes milliseconds, seconds."""
 
 
 class ZygoteFault(RuntimeError):
@@ -42,6 +44,7 @@ class Subject:
     def __init__(self, channel: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         self._channel = channel
+        self._keeper = 0
         self._started: asyncio.Future[tuple[int, int]] = loop.create_future()
         self._exit: asyncio.Future[Exit] = loop.create_future()
         self._gone = asyncio.Event()
@@ -76,10 +79,20 @@ class Subject:
                 os.kill(pid, signal.SIGCONT)
 
     async def release(self) -> None:
-        """Have the keeper kill what is left, and wait until all of it and the keeper are gone."""
+        """Have the keeper kill what is left, and wait until all of it and the keeper are gone.
+
+        A keeper that does not answer is killed with all that is below it; raises ZygoteFault then.
+        """
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
-        await self._gone.wait()
+        try:
+            await asyncio.wait_for(self._gone.wait(), ANSWER_S)
+        except TimeoutError:
+            if self._keeper:
+                self.kill()
+                with suppress(ProcessLookupError):
+                    os.kill(self._keeper, signal.SIGKILL)
+            raise ZygoteFault(f"a keeper did not answer within {ANSWER_S:.0f} s") from None
 
     def _hear(self) -> None:
         try:
@@ -138,7 +151,11 @@ class Zygote:
         with theirs, errors.open("ab") as log:
             try:
                 process = subprocess.Popen(
-                    [python, inside_zygote.__file__, str(theirs.fileno()), json.dumps(spec)],
+                    # The log's folder is named so that the janitor knows whose process this is.
+                    [
+                        *(python, inside_zygote.__file__, str(theirs.fileno()), json.dumps(spec)),
+                        str(errors.parent),
+                    ],
                     pass_fds=(theirs.fileno(),),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
@@ -175,7 +192,10 @@ class Zygote:
             except OSError as error:
                 subject._fail(ZygoteFault(f"the zygote is gone: {error.strerror}"))  # noqa: SLF001
         try:
-            await subject.started()
+            async with asyncio.timeout(ANSWER_S):
+                await subject.started()
+        except TimeoutError:
+            raise ZygoteFault(f"the zygote did not answer within {ANSWER_S:.0f} s") from None
         except BaseException:
             await asyncio.shield(subject.release())
             raise
@@ -184,7 +204,11 @@ class Zygote:
     async def close(self) -> None:
         """Let it end, once its keepers have, and wait for it."""
         self._control.close()
-        await asyncio.to_thread(self._process.wait)
+        try:
+            await asyncio.to_thread(self._process.wait, ANSWER_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            await asyncio.to_thread(self._process.wait)
 
 
 async def _facts(control: socket.socket) -> Mapping[str, Any]:

@@ -87,7 +87,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
         "started": document["started"],
         "command": plain(document["command"]),
         "headline": headline({**document, "job": plain(document["job"])}),
-        "good": not counted(document) and document["scenarios"] > 0 and document["complete"],
+        "good": not counted(document) and document["clean"] and document["complete"],
         "partial": not document["complete"],
         "numbers": [(_class(code), NAMES[code], count(outcomes[code])) for code in shown],
         "shares": list(_shares(outcomes, shown)),

@@ -63,7 +63,7 @@ def summary(sweep: Mapping[str, Any], *, seconds: float | None = None) -> str:
         _title(sweep),
         _table(sweep),
         _legend(sweep),
-        complaint(sweep) if sweep["failures"] else "",
+        complaint(sweep) if sweep["failures"] or not sweep["clean"] else "",
         _last_line(sweep, seconds),
     ]
     return "\n\n".join(filter(None, parts))
@@ -105,6 +105,8 @@ def headline(sweep: Mapping[str, Any]) -> str:
     total, job = sweep["scenarios"], plain(sweep["job"])
     if not total:
         return f"{job}: no scenario was run, so nothing is shown"
+    if not failed and not sweep["clean"]:
+        return f"{job}: no receiver saw an effect, even without a crash, so nothing is shown"
     if not failed:
         return f"{job}: {plural(total, 'crash scenario')}, all exactly once"
     share = f"{count(failed)} of {plural(total, 'crash scenario')}"
@@ -245,7 +247,7 @@ def _last_line(sweep: Mapping[str, Any], seconds: float | None) -> str:
         f"{plural(sweep['recovered'], 'world')} recovered"
     )
     partial = "" if sweep["complete"] else "PARTIAL: not every scenario was run. "
-    verdict = counted(sweep) or "all exactly once"
+    verdict = counted(sweep) or ("all exactly once" if sweep["clean"] else "nothing is shown")
     scenarios = plural(sweep["scenarios"], "scenario")
     return "\n".join(folded(f"{partial}{scenarios}{took}, {work}: {verdict}.", WIDTH))
 

@@ -304,7 +304,7 @@ def _run_all(settings: Settings, name: str, out: Path, *, junit: Path | None, gi
     if stopped:
         return EXIT_INTERRUPTED
     if not report.failed:
-        return 0
+        return 0 if report.clean.crossings else EXIT_CANNOT
     return EXIT_CANNOT if report.failed == report.outcomes["?"] else EXIT_FAILED
 
 

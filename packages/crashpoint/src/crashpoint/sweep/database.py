@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from types import TracebackType
 from typing import Any, Final, Literal, TypeVar
@@ -22,6 +24,17 @@ class WatchedConnection(sqlite3.Connection):
     """Passes the point `committed` after each commit, those included that SQLite does unasked."""
 
     crashpoint_name: str = ""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
+
+    def close(self) -> None:
+        """As in sqlite3, at once: a cursor that lives on would keep the files open until it dies."""
+        for cursor in list(self._cursors):
+            with suppress(sqlite3.Error):  # another thread's, or none any more
+                cursor.close()
+        super().close()
 
     def commit(self) -> None:
         """As in sqlite3."""
@@ -45,7 +58,9 @@ class WatchedConnection(sqlite3.Connection):
 
     def cursor(self, factory: Any = sqlite3.Cursor) -> Any:
         """As in sqlite3."""
-        return super().cursor(_watched_cursor(factory))
+        cursor = super().cursor(_watched_cursor(factory))
+        self._cursors.add(cursor)
+        return cursor
 
     def execute(self, sql: str, *args: Any) -> Any:
         """As in sqlite3."""

@@ -32,8 +32,8 @@ class Made(str):
 
 def name_by_content(op: str, args: Mapping[str, Any]) -> str:
     """The operation and all of its arguments but empty ones."""
-    given = ", ".join(f"{name}={value!r}" for name, value in args.items() if value != "")
-    return f"{op}({given})"
+    given = [f"{name}={value!r}" for name, value in args.items() if value != ""]
+    return f"{op}({', '.join(given)})"
 
 
 class ByContent:
@@ -70,7 +70,7 @@ def seen_in(records: Any, name: Name) -> tuple[dict[str, tuple[str, ...]], tuple
     made: dict[int, str] = {}
     for record in records:
         did, op, args = record["did"], record["op"], record["args"]
-        if did not in {"acted", "repeated"}:
+        if did != "acted" and did != "repeated":  # noqa: PLR1714  half the time of a set
             continue
         refers = REFERENCES.get(op)
         if refers is not None and args[refers] in made:
@@ -78,7 +78,9 @@ def seen_in(records: Any, name: Name) -> tuple[dict[str, tuple[str, ...]], tuple
         effect = name(op, args)
         if did == "acted":
             made[record["id"]] = effect
-            crossings[effect] = (*crossings.get(effect, ()), repr(args))
+            content = repr(args)
+            known = crossings.get(effect)
+            crossings[effect] = (content,) if known is None else (*known, content)
         elif made.get(record["id"]) != effect:
             swallowed[effect] = None
     return crossings, tuple(swallowed)

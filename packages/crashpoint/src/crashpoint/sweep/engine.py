@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import zip_longest
 from typing import Any, Final, Generic, Protocol, TypeVar
 
@@ -81,6 +82,19 @@ class Discovery:
     """Where in the code each point is, as far as that is known."""
     expected: Mapping[str, int] = field(default_factory=dict)
     """Crossings by operation that such a run should have, where somebody has said so."""
+
+    @cached_property
+    def surplus(self) -> int:
+        """Effects too many already without a crash."""
+        seen = self.seen.ops
+        return sum(max(0, seen.get(op, 0) - wanted) for op, wanted in self.expected.items())
+
+    @cached_property
+    def lacking(self) -> int:
+        """Effects that are missing already without a crash."""
+        seen = self.seen
+        short = sum(max(0, wanted - seen.ops.get(op, 0)) for op, wanted in self.expected.items())
+        return max(short, sum(name not in seen.crossings for name in seen.swallowed))
 
     def faults(self) -> list[str]:
         """What is wrong already without a crash, a sentence each."""
@@ -263,8 +277,10 @@ class Sweep(Generic[W]):
 
 def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
     """The verdict on a scenario whose last process ended like this; never raises."""
-    strange = seen.crossings.keys() - found.seen.crossings.keys()
+    strange: set[str] = set()
     outcomes, dups, missing = _compared(found, seen)
+    if seen.crossings != found.seen.crossings:
+        strange = seen.crossings.keys() - found.seen.crossings.keys()
     outcome = worst(outcomes) if outcomes else Outcome.EXACTLY_ONCE
     ending, void = Ending.ENDED, None
     if last.when is When.HUNG:
@@ -293,11 +309,13 @@ def judge(found: Discovery, last: Process, seen: Seen) -> Verdict:
 def _compared(found: Discovery, seen: Seen) -> tuple[list[Outcome], int, int]:
     """Outcomes other than exactly once of the usual effects; how many are too many, and lacking."""
     outcomes = []
-    dups, missing = _without_crash(found)
+    dups, missing = found.surplus, found.lacking
     if dups:
         outcomes.append(Outcome.DUPLICATED)
     if missing:
         outcomes.append(Outcome.LOST)
+    if seen.crossings == found.seen.crossings:
+        return outcomes, dups, missing
     for name, usual in found.seen.crossings.items():
         actions = seen.crossings.get(name, ())
         if actions == usual:
@@ -312,15 +330,6 @@ def _compared(found: Discovery, seen: Seen) -> tuple[list[Outcome], int, int]:
             missing += lacking
             outcomes.append(Outcome.LOST)
     return outcomes, dups, missing
-
-
-def _without_crash(found: Discovery) -> tuple[int, int]:
-    """How many effects are too many and how many lacking already in a run without a crash."""
-    seen = found.seen
-    surplus = [seen.ops.get(op, 0) - wanted for op, wanted in found.expected.items()]
-    short = -sum(n for n in surplus if n < 0)
-    swallowed = sum(name not in seen.crossings for name in seen.swallowed)
-    return sum(n for n in surplus if n > 0), max(short, swallowed)
 
 
 def _asked_for(process: Process) -> dict[str, int]:

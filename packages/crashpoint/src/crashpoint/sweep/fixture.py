@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from crashpoint.receivers.dialect import Dialect, DialectError
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
@@ -47,8 +47,8 @@ class Test:
     only: str | None
     folder: Path | None
     """Where reports are written, if they are."""
-    fail: Callable[[str], Any]
-    """Fails the test with one line; never returns."""
+    fail: Callable[[str], NoReturn]
+    """Fails the test with one line."""
     show: Callable[[str], None]
     """Prints the story that was asked for."""
     watch: Callable[[], tuple[Tell, Callable[[], None]]]
@@ -105,9 +105,9 @@ class CrashSweep:
             )
             return self._run(number, Job(start, resume, name=_name_of(start)), options)
         except (SweepFault, DialectError) as problem:
-            which = f"sweep {number} of {self._test.node}" if number > 1 else self._test.node
-            self._test.fail(f"crash_sweep: {problem}\n{which}")
-            raise
+            said = f"crash_sweep: {problem}\n{self._test.node}"
+        # Outside of the handler, or pytest would print both exceptions.
+        return self._test.fail(said + (f", sweep {number}" if number > 1 else ""))
 
     def close(self) -> None:
         """At the end of the test: a scenario that was asked for must have been run."""

@@ -11,6 +11,7 @@ import shutil
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +21,7 @@ from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.receivers.twin import TwinTransport
 from crashpoint.sweep.effects import Name, name_by_content, seen_in
+from crashpoint.sweep.exits import exits
 from crashpoint.sweep.hooks import watching
 from crashpoint.sweep.image import Image
 from crashpoint.sweep.inprocess import RaiseCrasher
@@ -87,6 +89,7 @@ class FolderCrasher(RaiseCrasher[Mount]):
         self._stack.callback(os.chdir, Path.cwd())
         os.chdir(self._mount.folder)
         self._watch = self._stack.enter_context(watching(str(self._mount.folder)))
+        self._exits = self._stack.enter_context(exits())
         # What a process leaves open its end closes, so nobody is to be warned of it.
         self._stack.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", ResourceWarning)
@@ -103,6 +106,10 @@ class FolderCrasher(RaiseCrasher[Mount]):
             os.chdir(world.folder)
         world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
         return process
+
+    def around(self) -> AbstractContextManager[None]:
+        """See `RaiseCrasher`."""
+        return self._exits.run_at_the_end()
 
     def let_go(self) -> None:
         """As the kernel does when a process ends."""
@@ -205,9 +212,10 @@ def files_below(folder: Path) -> dict[str, bytes]:
 def _put_back(folder: Path, files: Mapping[str, bytes]) -> None:
     with os.scandir(folder) as entries:
         for entry in entries:
+            # Nothing is written over: whatever still has a file open keeps what it has.
             if entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path)
-            elif entry.name not in files:
+            else:
                 _unlink(entry.path)
     for path, content in files.items() if len(files) < 2 else sorted(files.items()):
         if path.endswith("/"):

@@ -22,6 +22,7 @@ from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
 from crashpoint.inside import points
+from crashpoint.sweep.exits import exits
 from crashpoint.sweep.hooks import watching
 from crashpoint.sweep.runner import Order, how_it_ended, told
 from crashpoint.sweep.words import DISCOVER, When
@@ -130,7 +131,7 @@ def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order)
         standing = (_Failing if order.fail else _Standing)(channel, order.at)
         points.listen(standing)
         try:
-            with watching(order.folder):
+            with watching(order.folder), exits() as leaving, leaving.run_at_the_end():
                 result = entry(order.folder)
                 if inspect.isawaitable(result):
                     result = asyncio.run(_awaited(result))

@@ -59,18 +59,22 @@ class Watch:
         self._databases: weakref.WeakSet[WatchedConnection] = weakref.WeakSet()
         self._descriptors: set[int] = set()
         self._temporary: set[str] = set()
+        self._has_opened = False
 
     def let_go(self) -> None:
         """Close what is open, as the kernel does when a process ends.
 
         What a dead process has not written yet stays unwritten: its files refuse it.
         """
+        if not self._has_opened:
+            return
+        self._has_opened = False
         for file in list(self._files):
             with suppress(Crash, OSError, ValueError):
                 file.close()
         for database in list(self._databases):
             with suppress(sqlite3.Error):  # another thread's cannot be closed from here
-                sqlite3.Connection.close(database)
+                WatchedConnection.close(database)
         for descriptor in self._descriptors:
             if self._name(descriptor) is not None:  # else closed, and perhaps somebody else's now
                 with suppress(OSError):
@@ -180,6 +184,7 @@ class Watch:
                 allow()
             opened = opener(file, mode, *args, **options)
             self._files.add(opened)
+            self._has_opened = True
             if not writes:
                 return opened
             # The program's `opener` opens the file itself, and by its own name.
@@ -234,6 +239,7 @@ class Watch:
             is_new = bool(flags & os.O_CREAT) and not _is_there(path, dir_fd)
             descriptor = opener(path, flags, mode, dir_fd=dir_fd)
             self._descriptors.add(descriptor)
+            self._has_opened = True
             kind = "truncated" if flags & os.O_TRUNC else "created" if is_new else ""
             if kind:
                 with _closing_on_error(partial(os.close, descriptor)):
@@ -257,6 +263,7 @@ class Watch:
             opened = connect(database, *args, factory=factory, **options)
             opened.crashpoint_name = name
             self._databases.add(opened)
+            self._has_opened = True
             return opened
 
         return call

@@ -23,7 +23,7 @@ from contextlib import suppress
 from operator import is_
 from typing import Any, Final, Protocol
 
-__all__ = ["Image"]
+__all__ = ["Image", "is_own"]
 
 ITEMS_MAX: Final = 10_000
 """Items in one container that is put back; a larger one is a table, not a memory."""
@@ -296,6 +296,15 @@ def _unused(value: Any) -> Any:
 
 
 _ITERATORS: Final = frozenset({type(iter([])), type(iter(())), type(iter(range(0)))})
+
+
+def is_own(function: Any) -> bool:
+    """Whether a function, or the object of a method, is of a program's own code."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    function = getattr(function, "__self__", function)
+    module = getattr(function, "__module__", None) or type(function).__module__
+    return _is_own_module(module)
 
 
 def _is_own_module(name: str) -> bool:

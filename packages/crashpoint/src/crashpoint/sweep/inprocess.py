@@ -11,11 +11,12 @@ import errno
 import inspect
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
@@ -28,6 +29,7 @@ __all__ = ["POINTS_MAX", "CopiedWorld", "CopyCrasher", "RaiseCrasher"]
 
 POINTS_MAX: Final = 100_000
 """Points one process may pass before it is said to hang."""
+NOTHING_AROUND: Final = nullcontext()
 INSIST_S: Final = 0.1
 INSIST_MAX: Final = 50
 """How often a job that catches its own end is ended again before the sweep gives up."""
@@ -73,6 +75,7 @@ class RaiseCrasher(Generic[W]):
         """Watch the time and the threads of incarnations from now on."""
         self._stack.enter_context(_clock())
         self._stack.enter_context(_threads())
+        self._stack.enter_context(_finalizers())
         return self
 
     def __exit__(
@@ -91,9 +94,10 @@ class RaiseCrasher(Generic[W]):
         before = points.listen(incarnation)
         result, said = None, ""
         try:
-            result = self._entries[resume](world)
-            if inspect.isawaitable(result):
-                result = asyncio.run(_awaited(result))
+            with self.around():
+                result = self._entries[resume](world)
+                if inspect.isawaitable(result):
+                    result = asyncio.run(_awaited(result))
         except Crash:
             self.let_go()
             if not incarnation.dead:
@@ -119,6 +123,10 @@ class RaiseCrasher(Generic[W]):
             return Process(When.FAILED, passed, said, places=places)
         calls = incarnation.calls if isinstance(incarnation, _Discovering) else []
         return Process(When.ENDED, passed, result=result, places=places, calls=calls)
+
+    def around(self) -> AbstractContextManager[None]:
+        """What a process does at its end is done when this is left."""
+        return NOTHING_AROUND
 
     def let_go(self) -> None:
         """Close what the process has open; its frames still live, so nothing was closed by them."""
@@ -295,6 +303,22 @@ def _submitting(submit: Callable[..., Any]) -> Callable[..., Any]:
         return submit(pool, working)
 
     return call
+
+
+@contextmanager
+def _finalizers() -> Iterator[None]:
+    """Say nothing of a `__del__` that a dead incarnation may not finish."""
+    tell = sys.unraisablehook
+
+    def tell_others(told: Any) -> None:
+        if told.exc_type is not Crash:
+            tell(told)
+
+    sys.unraisablehook = tell_others
+    try:
+        yield
+    finally:
+        sys.unraisablehook = tell
 
 
 @contextmanager

@@ -26,6 +26,8 @@ AFTER_S: Final = 1.0
 """A sweep that is quicker shows nothing in a test's output."""
 EVERY_S: Final = 0.25
 PLAIN_EVERY_S: Final = 5.0
+WIDTH: Final = 80
+"""Columns of a terminal that does not say."""
 
 
 class Progress(Protocol):
@@ -170,6 +172,6 @@ class LiveLine:
 
 def _width(fd: int | None) -> int:
     try:
-        return os.get_terminal_size(1 if fd is None else fd).columns
+        return os.get_terminal_size(1 if fd is None else fd).columns or WIDTH
     except OSError:
-        return 80
+        return WIDTH

@@ -135,10 +135,13 @@ def tick(bell, counter):
 def end_first_thread(bell):
     """The process goes on in another thread when its first one has ended: a zombie by its state."""
 
-    def work():
-        ring(bell)
-        forever_in_a_thread.wait()
+    first = Path(f"/proc/{os.getpid()}/stat")
 
-    forever_in_a_thread = threading.Event()
+    def work():
+        while first.read_text().rpartition(")")[2].split()[0] != "Z":
+            os.sched_yield()
+        ring(bell)
+        threading.Event().wait()
+
     threading.Thread(target=work).start()
     ctypes.CDLL(None).pthread_exit(None)

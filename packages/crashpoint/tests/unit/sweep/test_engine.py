@@ -106,7 +106,7 @@ def test_equal_worlds_give_equal_verdicts_with_and_without_recovering_them_again
 
 
 def test_a_job_that_fails_without_a_crash_is_not_swept():
-    with pytest.raises(SweepFault, match="^NO_START: .*failed: RuntimeError: cannot go on$"):
+    with pytest.raises(SweepFault, match=r"^NO_START: .*failed: RuntimeError: cannot go on$"):
         swept(lost_between)
 
 

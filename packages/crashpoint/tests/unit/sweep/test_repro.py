@@ -1,5 +1,4 @@
 import ast
-import os
 import subprocess
 import sys
 
@@ -59,10 +58,5 @@ def test_options_of_the_test_are_kept(here):
 
 
 def test_a_job_that_is_gone_is_exit_status_3(here, capsys):
-    settings = {"start": "gone.py:run"}
-    before = os.getcwd()
-    try:
-        assert repro.run_job(settings, scenario="1-a", folder=here) == 3
-    finally:
-        os.chdir(before)
+    assert repro.run_job({"start": "gone.py:run"}, scenario="1-a", folder=here) == 3
     assert "there is no file gone.py" in capsys.readouterr().err
