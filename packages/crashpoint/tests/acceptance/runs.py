@@ -31,7 +31,7 @@ class Run:
     def end(self):
         """Wait for its end."""
         out, self.err = self.process.communicate(timeout=60)
-        assert "Traceback" not in out + self.err
+        assert "Traceback" not in out + self.err, out + self.err
         self.code = self.process.returncode
 
     def said(self):

@@ -12,12 +12,14 @@ import json
 import logging
 import multiprocessing
 import os
+import queue
 import random
 import shelve
 import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
@@ -315,6 +317,38 @@ def pool_of_its_own(tracker):
         return step_by_step(tracker, lambda *call: pool.submit(do, *call).result())
 
 
+def thread_for_each_call(tracker):
+    def perform(service, call):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(do(service, call)))
+        thread.start()
+        thread.join()
+        return answers[0]
+
+    return step_by_step(tracker, perform)
+
+
+def thread_that_works_on(tracker):
+    """The function is over long before the work is; a process waits for its threads."""
+    threading.Thread(target=step_by_step, args=(tracker,)).start()
+
+
+def worker_with_a_queue(tracker):
+    state, todo = load(), queue.Queue()
+
+    def work():
+        while (call := todo.get()) is not None:
+            state.append(do(tracker, call))
+            save(state)
+
+    worker = threading.Thread(target=work, daemon=True)
+    worker.start()
+    for call in [*CALLS[len(state) :], None]:
+        todo.put(call)
+    worker.join()
+    return len(state)
+
+
 async def tasks(tracker):
     state = dict(load())
 
@@ -525,6 +559,9 @@ RIGHT = (
     inbox,
     pool_of_the_module,
     pool_of_its_own,
+    thread_for_each_call,
+    thread_that_works_on,
+    worker_with_a_queue,
     tasks,
     a_thread_at_a_time,
     cached_state,

@@ -81,9 +81,10 @@ _points = _Line("CRASHPOINT_POINTS")
 _ledger = _Line("CRASHPOINT_LEDGER")
 
 
-def reach(point: str) -> None:
-    """Announce a point and wait there until the controller lets this thread go on, if ever."""
-    _points.ask({"trial": _given("CRASHPOINT_TRIAL"), "point": point})
+def reach(point: str, place: str = "") -> None:
+    """Announce a point (and its place in the code); wait there until the controller lets go on."""
+    more = {"place": place} if place else {}
+    _points.ask({"trial": _given("CRASHPOINT_TRIAL"), "point": point, **more})
 
 
 def effect(name: str, action: object, key: str | None = None) -> str:

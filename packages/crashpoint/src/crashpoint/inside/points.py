@@ -54,7 +54,7 @@ class _Socket:
     """Announces each point to the controller and waits for its word."""
 
     def reached(self, name: str) -> None:
-        client.reach(name)
+        client.reach(name, place() if "CRASHPOINT_PLACES" in os.environ else "")
 
     def allow(self) -> None:
         """A process that a controller killed asks nothing."""

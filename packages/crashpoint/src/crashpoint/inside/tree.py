@@ -16,7 +16,7 @@ from contextlib import suppress
 __all__ = ["descendants", "kill_all", "stop_all"]
 
 STAND_S = 2.0
-"""Longest wait for a tree to stand still, seconds; a parent in vfork cannot while its child does."""
+"""Longest wait for a tree to stand, seconds: a parent in vfork cannot stop while its child does."""
 
 
 def descendants(root: int, *, spare: Container[int] = ()) -> list[int]:

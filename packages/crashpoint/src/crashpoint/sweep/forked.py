@@ -16,6 +16,7 @@ import select
 import signal
 import socket
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -135,6 +136,7 @@ def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order)
                 result = entry(order.folder)
                 if inspect.isawaitable(result):
                     result = asyncio.run(_awaited(result))
+                threading._shutdown()  # type: ignore[attr-defined]  # noqa: SLF001  as at any end
             answer = told(
                 When.ENDED,
                 standing.passed,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import inspect
+import math
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Hashable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures.thread import _worker as _pool_worker
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import FrameType, TracebackType
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
@@ -31,6 +33,8 @@ POINTS_MAX: Final = 100_000
 """Points one process may pass before it is said to hang."""
 NOTHING_AROUND: Final = nullcontext()
 INSIST_S: Final = 0.1
+DYING_S: Final = 0.5
+"""How long threads of a dead incarnation may take to notice; each does at its next point."""
 INSIST_MAX: Final = 50
 """How often a job that catches its own end is ended again before the sweep gives up."""
 
@@ -92,7 +96,8 @@ class RaiseCrasher(Generic[W]):
         kind = _Failing if fail else _Discovering if at == DISCOVER else _Incarnation
         incarnation = kind(at, time.monotonic() + self._limit_s)
         before = points.listen(incarnation)
-        result, said = None, ""
+        result: Any = None
+        said = ""
         try:
             with self.around():
                 result = self._entries[resume](world)
@@ -112,17 +117,9 @@ class RaiseCrasher(Generic[W]):
             said = f"{type(error).__name__}: {error}"
             self.let_go()
         finally:
+            is_dead = _end_threads(incarnation) if _busy else incarnation.dead
             points.listen(before)
-        passed = incarnation.passed
-        places = incarnation.places if isinstance(incarnation, _Discovering) else []
-        if incarnation.hung:
-            return Process(When.HUNG, passed, incarnation.hung, places=places)
-        if incarnation.dead:
-            return Process(When.CRASHED, passed)
-        if said:
-            return Process(When.FAILED, passed, said, places=places)
-        calls = incarnation.calls if isinstance(incarnation, _Discovering) else []
-        return Process(When.ENDED, passed, result=result, places=places, calls=calls)
+        return incarnation.process(is_dead=is_dead, said=said, result=result)
 
     def around(self) -> AbstractContextManager[None]:
         """What a process does at its end is done when this is left."""
@@ -196,6 +193,16 @@ class _Incarnation:
         if self.dead or _started.get(threading.get_ident(), self) is not self:
             raise Crash
 
+    def process(self, *, is_dead: bool, said: str, result: Any) -> Process:
+        """How it ended: `said` is the error of one that failed."""
+        if self.hung:
+            return Process(When.HUNG, self.passed, self.hung)
+        if is_dead:
+            return Process(When.CRASHED, self.passed)
+        if said:
+            return Process(When.FAILED, self.passed, said)
+        return Process(When.ENDED, self.passed, result=result)
+
     def hang(self, why: str) -> None:
         """End it, again and again if it catches that."""
         self.dead, self.hung = True, why
@@ -232,6 +239,11 @@ class _Discovering(_Incarnation):
     def heard(self, reply: Any) -> None:
         self.calls += points.calls_in(reply)
 
+    def process(self, *, is_dead: bool, said: str, result: Any) -> Process:
+        process = super().process(is_dead=is_dead, said=said, result=result)
+        process.places, process.calls = self.places, self.calls
+        return process
+
     def reached(self, name: str) -> None:
         super().reached(name)
         self.places.append(points.place())
@@ -252,6 +264,9 @@ last_words_fd = 2
 
 _started: dict[int, _Incarnation] = {}
 """Threads that a job started, by identity: one that outlives its incarnation stays dead with it."""
+_busy: dict[threading.Thread, _Incarnation] = {}
+"""Those of them that are at work; a pool's threads are so only while they have some."""
+_one_less = threading.Condition()
 
 
 @contextmanager
@@ -261,10 +276,14 @@ def _threads() -> Iterator[None]:
 
     def run_known(self: threading.Thread) -> None:
         incarnation = points.current()
-        if isinstance(incarnation, _Incarnation):
-            _started[threading.get_ident()] = incarnation
-        try:
+        if not isinstance(incarnation, _Incarnation):
             run(self)
+            return
+        _started[threading.get_ident()] = incarnation
+        is_pools = getattr(self, "_target", None) is _pool_worker
+        try:
+            with nullcontext() if is_pools else _at_work(incarnation):
+                run(self)
         except Crash:
             pass  # only this thread learns of it here; the others do at their next point
         finally:
@@ -293,7 +312,8 @@ def _submitting(submit: Callable[..., Any]) -> Callable[..., Any]:
             before = _started.get(thread)
             _started[thread] = incarnation
             try:
-                return work(*args, **options)
+                with _at_work(incarnation):
+                    return work(*args, **options)
             finally:
                 if before is None:
                     del _started[thread]
@@ -303,6 +323,42 @@ def _submitting(submit: Callable[..., Any]) -> Callable[..., Any]:
         return submit(pool, working)
 
     return call
+
+
+@contextmanager
+def _at_work(incarnation: _Incarnation) -> Iterator[None]:
+    thread = threading.current_thread()
+    _busy[thread] = incarnation
+    try:
+        yield
+    finally:
+        with _one_less:
+            del _busy[thread]
+            _one_less.notify_all()
+
+
+def _end_threads(incarnation: _Incarnation) -> bool:
+    """Wait for threads as a process does at its end; those that are left then die with it.
+
+    True if it was dead before, or one of them died.
+    """
+
+    def none_left(*, with_daemons: bool) -> bool:
+        return not any(
+            owner is incarnation and (with_daemons or not thread.daemon)
+            for thread, owner in list(_busy.items())
+        )
+
+    left_s = incarnation.deadline - time.monotonic()
+    incarnation.deadline = math.inf  # this wait has its own end
+    with _one_less:
+        if not incarnation.dead and not _one_less.wait_for(
+            lambda: none_left(with_daemons=False), max(0.0, left_s)
+        ):
+            incarnation.hung = "a thread that it started does not end"
+        was_dead, incarnation.dead = incarnation.dead, True
+        _one_less.wait_for(lambda: none_left(with_daemons=True), DYING_S)
+        return was_dead
 
 
 @contextmanager

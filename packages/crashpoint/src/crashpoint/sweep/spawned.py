@@ -19,7 +19,7 @@ from typing import Any, Final, NoReturn
 
 from crashpoint.canonical import NotCanonical, parse
 from crashpoint.sweep.runner import Order, how_it_ended, kill_below, told
-from crashpoint.sweep.words import SweepFault, When
+from crashpoint.sweep.words import DISCOVER, SweepFault, When
 
 __all__ = ["SpawnExecutor"]
 
@@ -67,14 +67,15 @@ class SpawnExecutor:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         watch.close()
         if stopped is When.HUNG:
-            return told(When.HUNG, watch.passed, said=f"no end within {order.limit_s:g} s")
+            said = f"no end within {order.limit_s:g} s"
+            return told(When.HUNG, watch.passed, said=said, places=watch.places)
         if stopped is When.CRASHED:
             return told(When.CRASHED, watch.passed)
         if code == 0:
-            return told(When.ENDED, watch.passed)
+            return told(When.ENDED, watch.passed, places=watch.places)
         last = _last_line(output, said_before)
         said = how_it_ended(code) + (f" ({last})" if last else "")
-        return told(When.FAILED, watch.passed, said=said)
+        return told(When.FAILED, watch.passed, said=said, places=watch.places)
 
     def _be_command(self, order: Order) -> NoReturn:
         command = self._commands[order.resume]
@@ -86,6 +87,7 @@ class SpawnExecutor:
             os.dup2(output, 1)
             os.dup2(output, 2)
             known = {"CRASHPOINT_POINTS": str(self._path), "CRASHPOINT_TRIAL": "sweep"}
+            known |= {"CRASHPOINT_PLACES": "1"} if order.at == DISCOVER else {}
             os.execvpe(command[0], command, {**os.environ, **order.env, **known})  # noqa: S606
         except OSError as error:
             os.write(2, f"cannot start {command[0]!r}: {error.strerror}\n".encode())
@@ -98,6 +100,7 @@ class _Watch:
 
     def __init__(self, listener: socket.socket, ended: int, order: Order) -> None:
         self.passed: list[str] = []
+        self.places: list[str] = []
         self._at = order.at
         self._deadline = time.monotonic() + order.limit_s
         self._unread: dict[socket.socket, bytes] = {}
@@ -147,9 +150,11 @@ class _Watch:
             return False
         self._unread[connection] = rest
         for line in lines:
-            name = _name_in(line)
+            name, place = _announced(line)
             if name is not None:
                 self.passed.append(name)
+                if self._at == DISCOVER:
+                    self.places.append(place)
                 if len(self.passed) == self._at:
                     return True
             with suppress(OSError):
@@ -157,12 +162,16 @@ class _Watch:
         return False
 
 
-def _name_in(line: bytes) -> str | None:
+def _announced(line: bytes) -> tuple[str | None, str]:
+    """The name of the point, and where in the code it is if the program says so."""
     try:
-        name = parse(line)["point"]
-    except (NotCanonical, TypeError, KeyError):
-        return None
-    return name if isinstance(name, str) else None
+        announcement = parse(line)
+        name, place = announcement["point"], announcement.get("place", "")
+    except (NotCanonical, TypeError, KeyError, AttributeError):
+        return None, ""
+    if not isinstance(name, str):
+        return None, ""
+    return name, place if isinstance(place, str) else ""
 
 
 def _last_line(output: Path, since: int) -> str:
