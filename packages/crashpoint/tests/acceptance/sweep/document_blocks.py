@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[5]
 DOCUMENT = ROOT / "docs" / "sweep.md"
 EXAMPLES = ROOT / "examples" / "sweep"
 BOX = re.compile(
-    r"<!-- printed: (?P<name>\w+) -->\n(?P<box>```\w*\n.*?```\n|(?:\|.*\n)+|(?=\n))", re.DOTALL
+    r"<!-- printed: (?P<name>\w+) -->\n(?P<box>```\w*\n(?s:.*?)```\n|(?:\|.*\n)+|(?=\n))"
 )
 FENCES = {"agent": "python", "test": "python", "fix": "diff", "failure": "", "story": ""}
 """Boxes that are fenced, with their language; the others are tables."""
