@@ -86,7 +86,9 @@ class Subject:
         with suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
         try:
-            await asyncio.wait_for(self._gone.wait(), ANSWER_S)
+            # Not `wait_for`: until Python 3.12 it may swallow a cancellation.
+            async with asyncio.timeout(ANSWER_S):
+                await self._gone.wait()
         except TimeoutError:
             if self._keeper:
                 self.kill()
@@ -195,6 +197,8 @@ class Zygote:
             async with asyncio.timeout(ANSWER_S):
                 await subject.started()
         except TimeoutError:
+            with suppress(OSError):
+                ours.shutdown(socket.SHUT_WR)  # should it fork after all, nobody wants that any more
             raise ZygoteFault(f"the zygote did not answer within {ANSWER_S:.0f} s") from None
         except BaseException:
             await asyncio.shield(subject.release())

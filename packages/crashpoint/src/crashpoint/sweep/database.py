@@ -30,7 +30,7 @@ class WatchedConnection(sqlite3.Connection):
         self._cursors: weakref.WeakSet[sqlite3.Cursor] = weakref.WeakSet()
 
     def close(self) -> None:
-        """As in sqlite3, at once: a cursor that lives on would keep the files open until it dies."""
+        """As in sqlite3, at once: a cursor that lives on would keep the files open till it dies."""
         for cursor in list(self._cursors):
             with suppress(sqlite3.Error):  # another thread's, or none any more
                 cursor.close()

@@ -1,4 +1,4 @@
-"""What crossed, beside a run without a crash: too often, never, with another content, or unasked."""
+"""What crossed, beside a run without a crash: too often, never, with other content, or unasked."""
 
 import pytest
 
