@@ -262,9 +262,17 @@ def shelf_filled_first(tracker):
 # Locks and work in files.
 
 
+class KernelLock:
+    """Held until its process ends, and only then: it is part of a cycle."""
+
+    def __init__(self):
+        self.file = open("lock", "w")
+        self.itself = self
+        fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 def locked_by_the_kernel(tracker):
-    file = open("lock", "w")
-    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    KernelLock()
     return step_by_step(tracker)
 
 

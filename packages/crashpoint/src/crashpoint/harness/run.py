@@ -248,7 +248,11 @@ async def _all(
     waiting = iter(plans)
 
     async def take() -> None:
+        task = asyncio.current_task()
+        assert task is not None
         for engine, barrier, plan, into in waiting:
+            if task.cancelling():  # and what it was in went wrong at that moment, and said that
+                raise asyncio.CancelledError
             sealed = await run_trial(plan, work.stages[engine])
             record = _record(sealed, barrier)
             kind = "reference" if into is None else "trial"

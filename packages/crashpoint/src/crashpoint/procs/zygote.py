@@ -198,7 +198,7 @@ class Zygote:
                 await subject.started()
         except TimeoutError:
             with suppress(OSError):
-                ours.shutdown(socket.SHUT_WR)  # should it fork after all, nobody wants that any more
+                ours.shutdown(socket.SHUT_WR)  # should it fork after all, nobody wants that
             raise ZygoteFault(f"the zygote did not answer within {ANSWER_S:.0f} s") from None
         except BaseException:
             await asyncio.shield(subject.release())

@@ -157,7 +157,7 @@ def _story(document: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, An
         "kind": _class(told["code"]),
         "outcome": NAMES[told["code"]],
         "said": plain(told["said"]),
-        "steps": list(_steps(told)),
+        "steps": [*_steps(told), *_late(told)],
         "effects": [
             {
                 "name": plain(effect["name"]),
@@ -204,6 +204,11 @@ def _steps(told: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
                 f"{process['when']}{said}",
                 ("" if process["when"] == "ended" else "is-fault"),
             )
+
+
+def _late(told: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    for request in told["late"]:
+        yield "late", request_line(request), f"is-{request['did']}"
 
 
 def _context(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

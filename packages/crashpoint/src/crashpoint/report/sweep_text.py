@@ -38,6 +38,9 @@ SHOWN: Final = 8
 TEXT_MAX: Final = 160
 """Characters of a file, a result or a message on one line."""
 
+AT_POINTS: Final = ("kill", "wrong-answer")
+"""Faults for which the first process is crashed at a point."""
+
 NAMES: Final[Mapping[str, str]] = {
     ".": "exactly once",
     "D": "DUPLICATED",
@@ -130,12 +133,14 @@ def failing_points(sweep: Mapping[str, Any]) -> list[str]:
     """At which points a single crash fails, with their places."""
     failing = [first for first in sweep["firsts"] if first["code"] != "."]
     number = f"{len(failing)} of {plural(len(sweep['firsts']), 'point')}"
-    if sweep["fault"] != "kill":
-        number = f"{len(failing)} of {plural(len(sweep['firsts']), 'place')} of the fault"
+    once = "One crash"
+    if sweep["fault"] not in AT_POINTS:
+        once = f"The fault {sweep['fault']}"
+        number = f"{len(failing)} of {plural(len(sweep['firsts']), 'place')}"
     if not failing:
-        return [f"A single crash does no harm at any point; {number} fail when crashed once."]
+        return [f"{once} alone does no harm: it takes another crash."]
     places = sweep["places"]
-    lines = [f"One crash is enough at {number}:"]
+    lines = [f"{once} is enough at {number}:"]
     rows = [
         (f"{first['n']}-{plain(first['name'])}", NAMES[first["code"]], place_of(places, first["n"]))
         for first in failing[:SHOWN]
@@ -270,16 +275,22 @@ def _processes(told: Mapping[str, Any], sweep: Mapping[str, Any], *, whole: bool
             lines += _died(n, process["entry"], died, sweep)
         else:
             said = f": {_short(process['said'])}" if process["said"] else ""
-            ended = f"  {n}. {process['entry']}: {process['when']}{said}"
+            met = ""
+            if n == 1 and told["fault"] not in AT_POINTS:
+                met = f"met {plain(told['names'][0])}, "
+            ended = f"  {n}. {process['entry']}: {met}{process['when']}{said}"
             lines += folded(ended, WIDTH, rest="     ")
         lines += _did(process, whole=whole)
+    for request in told["late"]:
+        late = f"     done late: {request_line(request)}"
+        lines += folded(late, WIDTH, rest="       ")
     return lines
 
 
 def _died(number: int, entry: str, died: Mapping[str, Any], sweep: Mapping[str, Any]) -> list[str]:
     what = f"at point {died['n']}, {plain(described(died['name']))}"
-    if number == 1 and sweep["fault"] not in {"kill", "wrong-answer"}:
-        what = f"of the fault {plain(died['name'])}"
+    if number == 1 and sweep["fault"] not in AT_POINTS:
+        what = f"waiting, of the fault {plain(died['name'])}"
     lines: list[str] = folded(f"  {number}. {entry}: died {what}", WIDTH, rest="     ")
     if died["place"]:
         lines.append(f"     {_in_code(plain(died['place']))}")
@@ -372,6 +383,7 @@ def _holdings(told: Mapping[str, Any], *, whole: bool) -> Iterator[str]:
 def why(told: Mapping[str, Any]) -> Iterator[str]:
     """What the requests themselves say about an effect that is there too often or not at all."""
     requests = [request for process in told["processes"] for request in process["requests"]]
+    requests += told["late"]
     reasons: dict[str, None] = {}
     for effect in told["effects"]:
         sent = [r for r in requests if r["effect"] == effect["name"]]

@@ -7,7 +7,6 @@ import math
 import os
 import re
 import shlex
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from crashpoint.sweep.forked import ForkExecutor
 from crashpoint.sweep.quiet import QuietCrasher
 from crashpoint.sweep.real import real_crasher
 from crashpoint.sweep.report import Report
+from crashpoint.sweep.scratch import scratch_folder
 from crashpoint.sweep.spawned import SpawnExecutor
 from crashpoint.sweep.story import Teller
 from crashpoint.sweep.table import memory_folder
@@ -240,10 +240,8 @@ def crasher_for(job: Job, options: Options) -> Iterator[Crasher[Any]]:
 def _raising(
     start: Callable[..., Any], resume: Callable[..., Any], options: Options
 ) -> Iterator[Crasher[Any]]:
-    with tempfile.TemporaryDirectory(prefix="crashpoint-", dir=memory_folder()) as folder:
-        mount = Mount.make(
-            Path(folder), options.receivers, person=options.person, name=options.name
-        )
+    with scratch_folder(memory_folder()) as folder:
+        mount = Mount.make(folder, options.receivers, person=options.person, name=options.name)
         routes: dict[str, Any] = {}
         for name, twin in mount.twins.items():
             routes |= {name: twin, f"{name}/person": twin.person}

@@ -25,6 +25,7 @@ from typing import Any, Final, Generic, Protocol, Self, TypeVar
 from crashpoint.inside import points
 from crashpoint.inside.points import Crash
 from crashpoint.pipeline.crash import Basis
+from crashpoint.sweep import scratch
 from crashpoint.sweep.words import DISCOVER, Process, Seen, When
 
 __all__ = ["POINTS_MAX", "CopiedWorld", "CopyCrasher", "RaiseCrasher"]
@@ -209,6 +210,7 @@ class _Incarnation:
         self.rings += 1
         if self.rings > INSIST_MAX:
             os.write(last_words_fd, GIVE_UP.encode())
+            scratch.clear()
             os._exit(3)
         raise Crash
 

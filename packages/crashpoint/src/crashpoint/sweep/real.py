@@ -32,13 +32,40 @@ __all__ = ["RealCrasher", "RealWorld", "real_crasher"]
 T = TypeVar("T")
 
 
+@dataclass(frozen=True)
+class _Run:
+    """A process that has run, and how it ended."""
+
+    resume: bool
+    at: int
+    fail: bool
+    when: When
+
+
+@dataclass(frozen=True)
+class _Armed:
+    """A fault that was prepared at a receiver."""
+
+    receiver: str
+    fault: ReceiverFault
+    nth: int
+
+
+@dataclass(frozen=True)
+class _Healed:
+    """Receivers that died were brought up again."""
+
+
+Step = _Run | _Armed | _Healed
+
+
 @dataclass
 class RealWorld:
-    """One world: its state folder, its ledger trials, and the crashes that made it."""
+    """One world: its state folder, its ledger trials, and the steps that made it what it is."""
 
     state: Path
     trials: Mapping[str, LedgerTrial]
-    crashes: list[tuple[bool, int]] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     model_calls: int = 0
 
 
@@ -89,24 +116,29 @@ class RealCrasher:
         self.lifetimes += 1
         process = self._runner.run(Order(resume, at, str(world.state), env, self._limit_s, fail))
         world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
-        if process.when is When.CRASHED:
-            world.crashes.append((resume, at))
+        world.steps.append(_Run(resume, at, fail, process.when))
         return process
 
-    def snapshot(self, world: RealWorld) -> tuple[tuple[bool, int], ...]:
-        """The crashes that led here."""
-        return tuple(world.crashes)
+    def snapshot(self, world: RealWorld) -> tuple[Step, ...]:
+        """The steps that led here."""
+        return tuple(world.steps)
 
-    def restore(self, snapshot: tuple[tuple[bool, int], ...]) -> RealWorld:
-        """Make them again; raises SweepFault when one does not come about a second time."""
+    def restore(self, snapshot: tuple[Step, ...]) -> RealWorld:
+        """Take them again; raises SweepFault when one does not come about a second time."""
         world = self.fresh()
-        for resume, at in snapshot:
-            process = self.run(world, resume=resume, at=at)
-            if process.when is not When.CRASHED:
-                raise SweepFault(
-                    f"not deterministic: point {at} was reached before and is not any more "
-                    f"({process.when}: {process.said})"
-                )
+        for step in snapshot:
+            match step:
+                case _Armed(receiver, fault, nth):
+                    self.arm(world, receiver, fault, nth)
+                case _Healed():
+                    self.heal(world)
+                case _Run(resume, at, fail, when):
+                    process = self.run(world, resume=resume, at=at, fail=fail)
+                    if process.when is not when:
+                        raise SweepFault(
+                            f"not deterministic: a process that {when} before, at point {at}, has "
+                            f"{process.when} when run again ({process.said})"
+                        )
         return world
 
     def key(self, world: RealWorld) -> Hashable:
@@ -142,12 +174,14 @@ class RealCrasher:
         """See `FaultyCrasher`; receivers one after the other."""
         return [(r["receiver"], r["op"]) for r in self.records(world) if r["did"] == "acted"]
 
-    def arm(self, _world: RealWorld, receiver: str, fault: ReceiverFault, nth: int) -> None:
+    def arm(self, world: RealWorld, receiver: str, fault: ReceiverFault, nth: int) -> None:
         """See `FaultyCrasher`."""
+        world.steps.append(_Armed(receiver, fault, nth))
         self._hosts[receiver].inject(fault, nth)
 
-    def heal(self, _world: RealWorld) -> None:
+    def heal(self, world: RealWorld) -> None:
         """See `FaultyCrasher`."""
+        world.steps.append(_Healed())
         for host in self._hosts.values():
             host.heal()
 

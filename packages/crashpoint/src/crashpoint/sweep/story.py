@@ -81,6 +81,7 @@ class Story:
 
     id: str
     path: list[int]
+    names: list[str]
     code: str
     said: str
     fault: str
@@ -91,6 +92,8 @@ class Story:
     """What was returned, `clean` and `now`, as text; None: nothing, or it did not end."""
     asks: dict[str, int]
     model_calls: dict[str, int]
+    late: list[dict[str, Any]] = field(default_factory=list)
+    """Requests that were still on their way and were done after all processes had ended."""
     remarks: list[str] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
@@ -135,10 +138,12 @@ class Teller(Generic[W]):
         self._place = place
         self._name = name
         self._clean: Process | None = None
+        self._late: list[dict[str, Any]] = []
 
     def tell(self, scenario: Scenario) -> Story:
         """Run the scenario again and write it down."""
         processes: list[Told] = []
+        self._late = []
         strayed = None
         try:
             world, last = self._until_recovered(scenario, processes)
@@ -163,7 +168,9 @@ class Teller(Generic[W]):
             last = self._recover(world, processes)
         if faulty is not None:
             faulty.heal(world)
+            before = self._look(world)
             faulty.settle(world)
+            self._late = self._requests(before, self._look(world))
         return world, last
 
     def _story(
@@ -187,6 +194,7 @@ class Teller(Generic[W]):
         return Story(
             id=scenario.id,
             path=list(scenario.path),
+            names=[_text(name) for name in scenario.names],
             code=code_of(verdict),
             said=said(verdict),
             fault=self._fault,
@@ -205,6 +213,7 @@ class Teller(Generic[W]):
             },
             asks={"clean": usual.asks, "now": seen.asks},
             model_calls={"clean": usual.model_calls, "now": seen.model_calls},
+            late=self._late,
             remarks=remarks,
         )
 
@@ -276,9 +285,6 @@ class Teller(Generic[W]):
         self, entry: str, world: Any, process: Process, before: _Look, death: Death | None
     ) -> Told:
         after = self._look(world)
-        effects = self._effects(after.records)
-        added = _new(before.records, after.records)[:REQUESTS_KEPT]
-        requests = [{**_request(after.records[n]), "effect": effects.get(n)} for n in added]
         return Told(
             entry=entry,
             when=process.when,
@@ -286,10 +292,16 @@ class Teller(Generic[W]):
             names=[_text(name) for name in process.passed[-POINTS_KEPT:]],
             died=death if process.when is When.CRASHED else None,
             said=_text(process.said),
-            requests=requests,
+            requests=self._requests(before, after),
             changes=_changes(before.files, after.files)[:CHANGES_KEPT],
             printed=_end(self._printed(world, before.printed)),
         )
+
+    def _requests(self, before: _Look, after: _Look) -> list[dict[str, Any]]:
+        """What receivers recorded meanwhile, each with the effect that it is."""
+        effects = self._effects(after.records)
+        added = _new(before.records, after.records)[:REQUESTS_KEPT]
+        return [{**_request(after.records[n]), "effect": effects.get(n)} for n in added]
 
     def _effects(self, records: Sequence[dict[str, Any]]) -> dict[int, str]:
         """The names of the effects that records crossed as, or were swallowed instead of."""

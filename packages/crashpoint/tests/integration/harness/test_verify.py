@@ -5,6 +5,7 @@ the closing seal anew as well. What the second can still not do is change what t
 """
 
 import copy
+import io
 import json
 import random
 import re
@@ -13,6 +14,7 @@ import pytest
 
 from crashpoint.adapters.controls import Controls
 from crashpoint.canonical import digest
+from crashpoint.harness.partial import Partial
 from crashpoint.harness.summary import summarise
 from crashpoint.harness.verify import verify
 from crashpoint.ledger.chain import Chain, Kind, trial_key
@@ -420,7 +422,7 @@ def test_what_cannot_be_read(tmp_path):
     for path in (tmp_path / "nowhere.json", tmp_path / "nowhere.jsonl"):
         with pytest.raises(EvidenceFault, match=r"^cannot be read: No such file or directory$"):
             verify(path)
-    with pytest.raises(EvidenceFault, match=r"^cannot be read: Is a directory$"):
+    with pytest.raises(EvidenceFault, match=r"^it is no regular file$"):
         verify(tmp_path)
 
 
@@ -457,26 +459,52 @@ def test_lines_of_a_run_that_was_cut_off(evidence):
         )
 
 
-def test_no_digit_of_a_sealed_line_can_be_another(evidence):
-    lines = evidence.lines
-    head = lines.index("\n") + 1
-    for place in digits(lines[head:]):
-        evidence.refused(with_another_digit(lines, head + place), "cut.jsonl")
+def test_no_digit_of_a_line_can_be_another(evidence):
+    for place in digits(evidence.lines):
+        evidence.refused(with_another_digit(evidence.lines, place), "cut.jsonl")
 
 
-def test_lines_that_are_none(evidence):
-    lines = evidence.lines
-    head, first, *rest = lines.splitlines(keepends=True)
-    for text, says in (
-        (head + "7\n", "malformed"),
-        (head + "{}\n", "malformed (KeyError: 'kind')"),
-        (head + "what?\n" + first, "malformed (NotCanonical"),
-        ("[]\n" + first, "malformed"),
-        (head + "".join(rest), "malformed (KeyError:"),
-        (head + first + "".join(rest) + rest[-1], "stands in the file 2 times"),
-        (head.replace('"DUPLICATED"', '"LOST"', 1) + first, "the model predicts DUPLICATED"),
+def linked(*records):
+    """Lines as they are written, each bound to the one before; that takes no key."""
+    sink = io.StringIO()
+    partial = Partial(sink)
+    for record in records:
+        partial.add({name: value for name, value in record.items() if name != "line"})
+    return sink.getvalue()
+
+
+def test_lines_are_bound_to_each_other(evidence):
+    lines = evidence.lines.splitlines(keepends=True)
+    assert linked(*map(json.loads, lines)) == evidence.lines
+    for kept, says in (
+        ([*lines[:2], *lines[3:]], "line 3 is not what was written there"),
+        ([lines[1], lines[0], *lines[2:]], "line 1 is not what was written there"),
+        ([*lines, lines[-1]], f"line {len(lines) + 1} is not what was written there"),
+        ([lines[0], "7\n"], "line 2 is malformed"),
+        ([lines[0], "{}\n"], "line 2 is malformed ('line')"),
+        ([lines[0], "what?\n", *lines[1:]], "line 2 is malformed"),
+        (["[]\n", *lines[1:]], "line 1 is malformed"),
     ):
-        assert says in evidence.refused(text, "cut.jsonl")
+        assert says in evidence.refused("".join(kept), "cut.jsonl")
+
+
+def test_lines_that_were_bound_anew_are_judged_all_the_same(evidence):
+    head, first, *rest = map(json.loads, evidence.lines.splitlines())
+    predicted = copy.deepcopy(head)
+    predicted["rows"][0]["predicted"]["b1"] = "LOST"
+    forged = copy.deepcopy(rest)
+    forged[-1]["verdict"]["effects"] = "LOST"
+    placed = copy.deepcopy(rest)
+    placed[-1]["barrier"] = {"b0": "b2", "b1": "b0", "b2": "b1"}[placed[-1]["barrier"]]
+    for records, says in (
+        ([head, {}], "malformed (KeyError: 'kind')"),
+        ([head, *rest], "malformed (KeyError:"),
+        ([head, first, *rest, rest[-1]], "stands in the file 2 times"),
+        ([predicted, first, *rest], "the model predicts DUPLICATED"),
+        ([head, first, *forged], "the file says otherwise"),
+        ([head, first, *placed], f"trial {placed[-1]['trial']} stands at"),
+    ):
+        assert says in evidence.refused(linked(*records), "cut.jsonl")
 
 
 def test_barriers_are_those_of_the_model(evidence):

@@ -3,13 +3,15 @@ from functools import cache
 import pytest
 
 from crashpoint.pipeline.crash import Basis
+from crashpoint.receivers.dialect import KEYED
 from crashpoint.sweep.api import Job, Options, sweep
 from crashpoint.sweep.designs import DESIGNS
 from crashpoint.sweep.engine import Sweep
+from crashpoint.sweep.faults import SweepFaultKind
 from crashpoint.sweep.published import differences
 from crashpoint.sweep.report import as_json
 from crashpoint.sweep.table import MODES, count
-from sweep_jobs import careful, careless, hasty
+from sweep_jobs import careless, hasty
 
 
 def test_a_design_that_is_killed_gives_the_published_row():
@@ -20,11 +22,12 @@ def test_a_design_that_is_killed_gives_the_published_row():
 
 
 @cache
-def told(job, mode):
-    return as_json(sweep(Job(job, name="job"), Options(mode=mode)))
+def told(job, mode, fault=SweepFaultKind.KILL):
+    options = Options(mode=mode, receivers={"tracker": KEYED}, fault=fault)
+    return as_json(sweep(Job(job, name="job"), options))
 
 
-@pytest.mark.parametrize("job", [careful, careless, hasty])
+@pytest.mark.parametrize("job", [careless, hasty])
 def test_an_exception_and_a_kill_come_to_the_same(job):
     raised, killed = told(job, "raise"), told(job, "fork")
     for member in ("points", "places", "outcomes", "sums", "firsts", "failures", "clean"):
@@ -32,8 +35,17 @@ def test_an_exception_and_a_kill_come_to_the_same(job):
 
 
 def test_the_basis_says_how_it_is_known():
-    assert told(careful, "raise")["basis"] == Basis.IN_PROCESS
-    assert told(careful, "fork")["basis"] == Basis.KILLED
+    assert told(careless, "raise")["basis"] == Basis.IN_PROCESS
+    assert told(careless, "fork")["basis"] == Basis.KILLED
+
+
+@pytest.mark.parametrize(
+    "fault", [SweepFaultKind.ERROR, SweepFaultKind.LOST_REPLY, SweepFaultKind.LATE_ACCEPT]
+)
+def test_a_fault_comes_to_the_same_whether_its_world_is_copied_or_made_again(fault):
+    raised, killed = told(careless, "raise", fault), told(careless, "fork", fault)
+    assert raised["outcomes"] == killed["outcomes"]
+    assert raised["firsts"] == killed["firsts"]
 
 
 @pytest.mark.parametrize("job", [careless, hasty])

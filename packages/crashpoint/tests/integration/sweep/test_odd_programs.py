@@ -49,6 +49,12 @@ def test_a_right_program_with_processes_of_its_own_passes(program):
     swept(program, mode="fork", depth=1).assert_exactly_once()
 
 
+@pytest.mark.parametrize("mode", ["raise", "fork"])
+def test_what_a_program_does_at_its_exit_belongs_to_its_run(mode):
+    report = swept(odd.tells_at_exit, mode=mode, depth=1)
+    assert "file(title='it has ended')" in report.clean.crossings
+
+
 def test_what_a_program_does_to_this_process_is_undone():
     before = dict(odd.CACHE), set(odd.SEEN), list(odd.log.handlers)
     swept(odd.cached_state, depth=1)

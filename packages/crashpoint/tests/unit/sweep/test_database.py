@@ -1,6 +1,7 @@
 """A watched SQLite connection announces what is committed, whoever commits it, and nothing else."""
 
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -149,3 +150,14 @@ def test_a_cursor_class_of_the_program_is_kept(listener, connect):
     cursor = connect().cursor(Own)
     assert cursor.hello() == "hello"
     assert cursor.execute("select 1").fetchone() == (1,)
+
+
+def test_closing_lets_go_of_the_files_though_a_cursor_lives(listener, connect, path):
+    connection = connect()
+    by_cursor(connection)
+    cursor = connection.execute("select * from t")
+    assert cursor.fetchone() == (1,)  # and there are more
+    connection.close()
+    links = [link.readlink() for link in Path("/proc/self/fd").iterdir() if link.is_symlink()]
+    assert path not in links
+    assert cursor is not None

@@ -155,7 +155,7 @@ def entry():
     """Something in this module: all the rest is reached from it."""
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=str)
+@pytest.mark.parametrize("change", CHANGES, ids=[str(n) for n in range(len(CHANGES))])
 def test_what_changed_is_put_back_again_and_again(change):
     kept = Image([entry])
     before = state_of_everything()
