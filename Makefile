@@ -14,7 +14,7 @@ EDITABLE := $(patsubst %/pyproject.toml,-e %,$(PROJECTS))
 # `make setup PYTHON=python3.13` picks the interpreter; a name asked for has a stamp of its own, so asking
 # for another one rebuilds the environment.
 PYTHON ?=
-JOBS ?= 2
+JOBS ?= 0
 READY := $(VENV)/.ready$(if $(PYTHON),-$(subst /,_,$(PYTHON)))
 
 setup: $(READY)
@@ -64,8 +64,8 @@ $(READY): requirements.lock $(PROJECTS)
 demo: $(READY)
 	@$(BIN)/crashpoint demo
 
-# The quick folders come first (testpaths in pyproject.toml), two files at a time; more options in
-# PYTEST_ARGS.
+# The quick folders come first (testpaths in pyproject.toml). JOBS=2 takes two files at a time; more
+# options in PYTEST_ARGS.
 test: $(READY)
 	@$(BIN)/pytest -n $(JOBS) --dist loadfile --durations=10 $(PYTEST_ARGS)
 

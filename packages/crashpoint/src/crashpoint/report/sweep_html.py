@@ -12,6 +12,7 @@ from typing import Any, Final
 from crashpoint.report.page import rendered
 from crashpoint.report.sweep_text import (
     BASES,
+    MEANINGS,
     NAMES,
     change_line,
     collapsed,
@@ -93,7 +94,7 @@ def _facts(document: Mapping[str, Any]) -> dict[str, Any]:
         "shares": list(_shares(outcomes, shown)),
         "reading": READING,
         "grid_reading": GRID_READING,
-        "legend": [(code, _class(code), NAMES[code], CODES[code]) for code in CODES],
+        "legend": [(code, _class(code), NAMES[code], MEANINGS[code]) for code in CODES],
         "has_places": bool(document["places"]),
         "rows": [_row(document, first) for first in document["firsts"]],
         "grid": _grid(document) if 0 < cells <= CELLS_MAX else None,

@@ -16,6 +16,7 @@ from crashpoint.sweep.report import CODES, WORST_FIRST, described
 
 __all__ = [
     "BASES",
+    "MEANINGS",
     "NAMES",
     "change_line",
     "collapsed",
@@ -50,6 +51,16 @@ NAMES: Final[Mapping[str, str]] = {
     "?": "VOID",
 }
 """A scenario's letter -> its name."""
+
+MEANINGS: Final[Mapping[str, str]] = {
+    ".": CODES["."],
+    "D": "an effect crossed again with the same action",
+    "V": "an effect crossed with another action, or one crossed that never does",
+    "L": "the run ended and an effect never crossed",
+    "W": "each effect once, but what was returned is not what a run without a crash returns",
+    "?": "it hung, kept failing, or was not deterministic",
+}
+"""A scenario's letter -> what it says."""
 
 BASES: Final[Mapping[str, str]] = {
     "IN_PROCESS": (
@@ -240,7 +251,7 @@ def _codes(codes: str) -> str:
 
 def _legend(sweep: Mapping[str, Any]) -> str:
     met = [code for code in CODES if sweep["outcomes"].get(code)]
-    return "\n".join(f"{code}  {CODES[code]}" for code in met)
+    return "\n".join(f"{code}  {NAMES[code]}: {MEANINGS[code]}" for code in met)
 
 
 def _last_line(sweep: Mapping[str, Any], seconds: float | None) -> str:

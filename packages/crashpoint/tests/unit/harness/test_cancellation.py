@@ -42,10 +42,12 @@ def test_a_trial_that_is_cancelled_while_its_keeper_ends():
 
 
 def test_a_trial_that_ends_although_it_was_cancelled_is_the_last(monkeypatch):
-    begun = []
+    begun, both = [], None
 
     async def stubborn(plan, stage):
         begun.append(plan)
+        if len(begun) == 2:
+            both.set()
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
         return SimpleNamespace(verdict=None)
@@ -56,10 +58,11 @@ def test_a_trial_that_ends_although_it_was_cancelled_is_the_last(monkeypatch):
     work = SimpleNamespace(stages={"e": None}, partial=partial, trials=[], references={})
 
     async def scenario():
+        nonlocal both
+        both = asyncio.Event()
         plans = repeat(("e", "b1", SimpleNamespace(row=None), []))
         running = asyncio.create_task(run_module._all(work, plans, 2))
-        while len(begun) < 2:
-            await asyncio.sleep(0)
+        await both.wait()
         running.cancel()
         await asyncio.wait({running}, timeout=10)
         assert running.cancelled()
