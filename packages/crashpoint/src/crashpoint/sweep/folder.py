@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -50,7 +51,7 @@ class Mount:
     ) -> Mount:
         """A mount over an existing, empty folder with a twin for each receiver."""
         twins = {
-            receiver: TwinTransport(receiver, dialect, person=person)
+            receiver: TwinTransport(receiver, dialect, now_s=time.monotonic, person=person)
             for receiver, dialect in dialects.items()
         }
         return cls(folder, twins, name=name)
@@ -135,12 +136,12 @@ class FolderCrasher(RaiseCrasher[Mount]):
         return mount
 
     def key(self, world: Mount) -> Hashable:
-        """Files, receivers, counters."""
-        return (
-            tuple(sorted(files_below(world.folder).items())),
-            tuple((name, state.key(), repr(late)) for name, state, late, _ in _states(world)),
-            world.model_calls,
-        )
+        """Files, what each receiver recorded (without the time), counters."""
+        receivers = [
+            (name, repr(late), *[repr({**r, "at_s": None}) for r in state.records])
+            for name, state, late, _ in _states(world)
+        ]
+        return tuple(sorted(files_below(world.folder).items())), (*receivers,), world.model_calls
 
     def seen(self, world: Mount) -> Seen:
         """What crossed in any receiver."""

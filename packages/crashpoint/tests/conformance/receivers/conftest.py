@@ -1,4 +1,4 @@
-"""A ledger for the whole session, and receivers of every kind over it."""
+"""A ledger for a module of tests, and receivers of every kind over it."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
@@ -11,7 +11,7 @@ from crashpoint.receivers.dialect import Dialect
 from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def the_bench() -> Iterator[Bench]:
     with bench() as made:
         yield made

@@ -7,7 +7,7 @@ import pytest
 from conformance.receivers.bench import Bench, bench
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def the_bench() -> Iterator[Bench]:
     with bench() as made:
         yield made

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from crashpoint.receivers.dialect import Dialect, Keys
 from crashpoint.sweep.api import Job, Options, sweep
 from sweep_agents import odd
 
@@ -42,6 +43,16 @@ def test_a_wrong_program_is_caught(program, outcome, mode):
     worst = swept(program, mode=mode, depth=1).worst
     assert worst is not None
     assert worst.verdict.outcome == outcome
+
+
+@pytest.mark.parametrize("mode", ["raise", "fork"])
+def test_a_look_up_that_shows_late_needs_patience(mode):
+    receivers = {"tracker": Dialect("shows late", Keys.NONE, visible_within_s=0.1)}
+    options = {"mode": mode, "depth": 1, "receivers": receivers}
+    swept(odd.looks_up_until_it_is_sure, **options).assert_exactly_once()
+    worst = swept(odd.takes_nothing_found_for_an_answer, **options).worst
+    assert worst is not None
+    assert worst.verdict.outcome == "DUPLICATED"
 
 
 @pytest.mark.parametrize("program", odd.ONLY_FORKED, ids=name_of)
