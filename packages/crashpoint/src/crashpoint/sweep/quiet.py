@@ -1,4 +1,4 @@
-"""A job in this process leaves nothing in it: neither what it prints and logs, nor processes.
+"""A job in this process leaves nothing in it: what it prints or logs, processes, signal handlers.
 
 A thousand scenarios would otherwise print everything a thousand times, into a terminal or a test's
 captured output. Only the end of what one process prints is kept; that of its children is not.
@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import io
 import logging
+import signal
+import threading
 from contextlib import redirect_stderr, redirect_stdout
 from typing import Any, Final, Self
 
@@ -19,6 +21,10 @@ __all__ = ["QuietCrasher"]
 
 KEPT_MAX: Final = 1 << 16
 """Characters of one process that are kept."""
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+"""What a job may handle or ignore; what it set would hold for the caller and all it starts."""
+
+Handlers = list[tuple[signal.Signals, Any]]
 
 
 class QuietCrasher(FolderCrasher):
@@ -43,6 +49,7 @@ class QuietCrasher(FolderCrasher):
     def run(self, world: Mount, *, resume: bool, at: int, fail: bool = False) -> Process:
         """See `Crasher.run`."""
         self._end.clear()
+        before = [(number, signal.getsignal(number)) for number in SIGNALS]
         root = logging.getLogger()
         handlers, root.handlers = root.handlers, [self._log]
         try:
@@ -50,7 +57,15 @@ class QuietCrasher(FolderCrasher):
                 return super().run(world, resume=resume, at=at, fail=fail)
         finally:
             root.handlers = handlers
+            _set_again(before)
             self._strays.end()
+
+
+def _set_again(before: Handlers) -> None:
+    if threading.current_thread() is threading.main_thread():  # no other may, the job's included
+        for number, handler in before:
+            if signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
 
 
 class _End(io.TextIOBase):

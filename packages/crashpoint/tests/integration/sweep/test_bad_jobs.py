@@ -47,12 +47,12 @@ def mode(request):
 
 @pytest.fixture(autouse=True)
 def place(monkeypatch):
-    """A folder for everything temporary; at the end it is empty and no process is left."""
+    """A folder for everything temporary; at the end it is empty, no process and no handler left."""
     folder = Path(tempfile.mkdtemp(prefix="cp-", dir="/tmp"))  # short: socket paths must fit
     monkeypatch.setenv("TMPDIR", str(folder))
     monkeypatch.setattr(api, "memory_folder", lambda: str(folder))
     before = set(tree.descendants(os.getpid()))
-    where = Path.cwd()
+    where, at_sigterm = Path.cwd(), signal.getsignal(signal.SIGTERM)
     yield folder
     left = set(tree.descendants(os.getpid())) - before
     for pid in left:
@@ -63,6 +63,7 @@ def place(monkeypatch):
     assert not left
     assert not files
     assert Path.cwd() == where
+    assert signal.getsignal(signal.SIGTERM) == at_sigterm
 
 
 def swept(job, mode, *, depth=1, limit_s=0.6, **options):
