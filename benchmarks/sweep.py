@@ -26,7 +26,8 @@ from typing import Any, Final
 from crashpoint.harness.bench import Figure, table, write
 from crashpoint.sweep.designs import DESIGNS, Design
 from crashpoint.sweep.engine import Sweep
-from crashpoint.sweep.table import MODES, memory_folder
+from crashpoint.sweep.scratch import memory_folder
+from crashpoint.sweep.table import MODES
 
 SCENARIOS_MIN: Final = 8_000
 FILES_MAX: Final = 1.5
@@ -129,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ratios.append(files[-1]["seconds"] / bare_saves(files[-1]["saves"]))
     for _ in range(max(1, options.rounds // 2)):
         raw = bare_forks(300)
-        run = swept("fork", DESIGNS[2:3], depth=1)
+        run = swept("fork", DESIGNS[2:3])
         forks.append(run | {"raw_per_s": raw})
         fork_ratios.append(run["lifetimes"] / run["seconds"] / raw)
     per_s = statistics.median(run["scenarios"] / run["seconds"] for run in memory)

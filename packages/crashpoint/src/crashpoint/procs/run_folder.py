@@ -48,14 +48,16 @@ class RunFolder:
 
 
 @contextmanager
-def run_folder() -> Iterator[RunFolder]:
+def run_folder(parent: str | None = None) -> Iterator[RunFolder]:
     """Make a private folder under TMPDIR; removed at the end, also when this process is killed.
+
+    `parent` is where it is made when TMPDIR is not set; None: where temporary files go.
 
     Raises FolderFault when TMPDIR is too long for a socket path or cannot be written to.
     """
     # Not `gettempdir`, which takes another folder in silence when TMPDIR cannot be used.
-    parent = Path(os.environ.get("TMPDIR") or tempfile.gettempdir()).absolute()
-    path = parent / f"crashpoint-{secrets.token_hex(6)}"
+    above = Path(os.environ.get("TMPDIR") or parent or tempfile.gettempdir()).absolute()
+    path = above / f"crashpoint-{secrets.token_hex(6)}"
     longest = len(os.fsencode(path / LONGEST_SOCKET))
     if longest > SOCKET_PATH_MAX:
         raise FolderFault(

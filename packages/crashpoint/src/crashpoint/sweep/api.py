@@ -30,10 +30,9 @@ from crashpoint.sweep.forked import ForkExecutor
 from crashpoint.sweep.quiet import QuietCrasher
 from crashpoint.sweep.real import real_crasher
 from crashpoint.sweep.report import Report
-from crashpoint.sweep.scratch import scratch_folder
+from crashpoint.sweep.scratch import memory_folder, scratch_folder
 from crashpoint.sweep.spawned import SpawnExecutor
 from crashpoint.sweep.story import Teller
-from crashpoint.sweep.table import memory_folder
 from crashpoint.sweep.words import Scenario, SweepFault
 
 __all__ = ["MODES", "Job", "Options", "path_of", "sweep"]

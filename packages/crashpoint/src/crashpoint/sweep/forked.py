@@ -20,11 +20,12 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import Any, Final, NoReturn
+from contextlib import ExitStack
+from typing import Any, Final, NoReturn, TextIO
 
 from crashpoint.inside import points
-from crashpoint.sweep.exits import exits
-from crashpoint.sweep.hooks import watching
+from crashpoint.sweep.exits import Exits, exits
+from crashpoint.sweep.hooks import Watch, watching
 from crashpoint.sweep.runner import Order, how_it_ended, told
 from crashpoint.sweep.words import DISCOVER, When
 
@@ -38,15 +39,18 @@ class ForkExecutor:
 
     def __init__(self, start: Callable[[str], Any], resume: Callable[[str], Any]) -> None:
         self._entries = (start, resume)
+        self._lasting = ExitStack()
+        self._hooks: tuple[Watch, Exits] | None = None
 
     def run(self, order: Order) -> dict[str, Any]:
         """See `Executor.run`."""
+        leaving = self._make_ready(order)
         # A stream, because a datagram holds no long list of points and no large result.
         ours, theirs = socket.socketpair()
         child = os.fork()
         if child == 0:
             ours.close()
-            _be_child(theirs, self._entries[order.resume], order)
+            _be_child(theirs, self._entries[order.resume], order, leaving)
         theirs.close()
         with ours:
             heard = _hear(ours, time.monotonic() + order.limit_s)
@@ -58,6 +62,30 @@ class ForkExecutor:
         if not heard:
             return told(When.FAILED, said=how_it_ended(code))
         return heard
+
+    def _make_ready(self, order: Order) -> Exits:
+        """All that a child needs is set up in its parent: there it copies no pages."""
+        if self._hooks is None:
+            watch = self._lasting.enter_context(watching())
+            self._hooks = watch, self._lasting.enter_context(exits())
+            os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            sys.stdout, sys.stderr = _stream(1), _stream(2)
+        os.environ.update(order.env)
+        os.chdir(order.folder)
+        # What the job prints goes to a file of its world, whatever the caller's streams are.
+        output = os.open("../output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.close(output)
+        watch, leaving = self._hooks
+        watch.turn_to(order.folder)
+        return leaving
+
+
+def _stream(number: int) -> TextIO:
+    return open(
+        number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
+    )
 
 
 def _hear(ours: socket.socket, deadline: float) -> dict[str, Any] | None:
@@ -119,20 +147,22 @@ class _Failing(_Standing):
         self._at = at
 
 
-def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order) -> NoReturn:
+def _be_child(
+    channel: socket.socket,
+    entry: Callable[[str], Any],
+    order: Order,
+    leaving: Exits,
+) -> NoReturn:
     code = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        os.environ.update(order.env)
-        os.chdir(order.folder)
-        _redirect()
         if "random" in sys.modules:
             sys.modules["random"].seed()
         standing = (_Failing if order.fail else _Standing)(channel, order.at)
         points.listen(standing)
         try:
-            with watching(order.folder), exits() as leaving, leaving.run_at_the_end():
+            with leaving.run_at_the_end():
                 result = entry(order.folder)
                 if inspect.isawaitable(result):
                     result = asyncio.run(_awaited(result))
@@ -144,11 +174,11 @@ def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order)
                 places=standing.places,
                 calls=standing.calls,
             )
-        except SystemExit as leaving:
-            if leaving.code is None or leaving.code == 0:
+        except SystemExit as left:
+            if left.code is None or left.code == 0:
                 answer = told(When.ENDED, standing.passed, places=standing.places)
             else:
-                answer = told(When.FAILED, standing.passed, said=f"SystemExit: {leaving.code}")
+                answer = told(When.FAILED, standing.passed, said=f"SystemExit: {left.code}")
         except BaseException as error:  # noqa: BLE001  the job's own failure is what is asked about
             traceback.print_exc()
             said = f"{type(error).__name__}: {error}"
@@ -157,19 +187,6 @@ def _be_child(channel: socket.socket, entry: Callable[[str], Any], order: Order)
         code = 0
     finally:
         os._exit(code)
-
-
-def _redirect() -> None:
-    """Have what the job prints go to a file of its world, whatever the caller's streams are."""
-    output = os.open("../output", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(output, 1)
-    os.dup2(output, 2)
-    for name, number in (("stdout", 1), ("stderr", 2)):
-        stream = open(  # noqa: SIM115  a descriptor, for as long as the process lives
-            number, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False
-        )
-        setattr(sys, name, stream)
 
 
 async def _awaited(result: Any) -> Any:

@@ -34,8 +34,11 @@ DRAWN: Final = re.compile(
 
 
 @contextmanager
-def watching(folder: str) -> Iterator[Watch]:
-    """Announce what changes below the folder (see KINDS); refuse what a dead process changes."""
+def watching(folder: str = "") -> Iterator[Watch]:
+    """Announce what changes below the folder (see KINDS); refuse what a dead process changes.
+
+    Without a folder nothing is watched before `Watch.turn_to`.
+    """
     watch = Watch(folder)
     patches = [
         (owner, name, getattr(owner, name), make(getattr(owner, name)))
@@ -54,12 +57,16 @@ class Watch:
     """The hooks over one folder, and what the program has open there."""
 
     def __init__(self, folder: str) -> None:
-        self._within = os.path.join(os.path.realpath(folder), "")
+        self.turn_to(folder)
         self._files: weakref.WeakSet[Any] = weakref.WeakSet()
         self._databases: weakref.WeakSet[WatchedConnection] = weakref.WeakSet()
         self._descriptors: set[int] = set()
         self._temporary: set[str] = set()
         self._has_opened = False
+
+    def turn_to(self, folder: str) -> None:
+        """Watch this folder from now on."""
+        self._within = os.path.join(os.path.realpath(folder), "") if folder else "\0"
 
     def let_go(self) -> None:
         """Close what is open, as the kernel does when a process ends.

@@ -25,6 +25,7 @@ from crashpoint.receivers.person import TRUTHFUL, ScriptedPerson
 from crashpoint.receivers.receiver import ReceiverFault
 from crashpoint.sweep.folder import Name, files_below, name_by_content, seen_in
 from crashpoint.sweep.runner import Executor, Order, Runner
+from crashpoint.sweep.scratch import memory_folder
 from crashpoint.sweep.words import Process, Seen, SweepFault, When, kind_of
 
 __all__ = ["RealCrasher", "RealWorld", "real_crasher"]
@@ -93,20 +94,35 @@ class RealCrasher:
         self._limit_s = limit_s
         self._name = name
         self._made = 0
+        self._spare: RealWorld | None = None
+        self._dropped: list[RealWorld] = []
         self.lifetimes = 0
         """Processes run, those included that made a world again."""
 
     def fresh(self) -> RealWorld:
         """An empty folder, and a new ledger trial for each receiver."""
+        world, self._spare = self._spare or self._made_one(), None
+        for receiver, host in self._hosts.items():
+            host.begin(world.trials[receiver].witness)
+        return world
+
+    def _made_one(self) -> RealWorld:
         self._made += 1
         folder = self._folder / str(self._made)
         (folder / "state").mkdir(parents=True)
-        trials = {}
-        for receiver, host in self._hosts.items():
-            trial = self._wait(self._ledger.open(f"{receiver}-{self._made}"))
-            host.begin(trial.witness)
-            trials[receiver] = trial
+        names = {receiver: f"{receiver}-{self._made}" for receiver in self._hosts}
+        trials = {r: self._wait(self._ledger.open(name)) for r, name in names.items()}
         return RealWorld(folder / "state", trials)
+
+    def _tidy(self) -> None:
+        """What no process waits for, done while one runs: the next world, and old ones' ends."""
+        if self._spare is None:
+            self._spare = self._made_one()
+        while self._dropped:
+            world = self._dropped.pop()
+            for trial in world.trials.values():
+                self._wait(trial.seal(""))
+            shutil.rmtree(world.state.parent, ignore_errors=True)
 
     def run(self, world: RealWorld, *, resume: bool, at: int, fail: bool = False) -> Process:
         """See `Crasher.run`."""
@@ -114,7 +130,9 @@ class RealCrasher:
         for host in self._hosts.values():
             env |= host.environment()
         self.lifetimes += 1
-        process = self._runner.run(Order(resume, at, str(world.state), env, self._limit_s, fail))
+        process = self._runner.run(
+            Order(resume, at, str(world.state), env, self._limit_s, fail), meanwhile=self._tidy
+        )
         world.model_calls += sum(kind_of(name) == "reply" for name in process.passed)
         world.steps.append(_Run(resume, at, fail, process.when))
         return process
@@ -165,10 +183,8 @@ class RealCrasher:
         return Seen(crossings, asks, world.model_calls, swallowed, ops)
 
     def drop(self, world: RealWorld) -> None:
-        """Seal its trials and remove its files."""
-        for trial in world.trials.values():
-            self._wait(trial.seal(""))
-        shutil.rmtree(world.state.parent, ignore_errors=True)
+        """Seal its trials and remove its files, while a later process runs or the ledger ends."""
+        self._dropped.append(world)
 
     def requests(self, world: RealWorld) -> list[tuple[str, str]]:
         """See `FaultyCrasher`; receivers one after the other."""
@@ -219,7 +235,7 @@ def real_crasher(
     HostFault.
     """
     with ExitStack() as stack:
-        folder = stack.enter_context(run_folder())
+        folder = stack.enter_context(run_folder(memory_folder()))
         # Forked before anything else is started, so that it shares nothing with it.
         runner = Runner(make_executor(folder.path))
         stack.callback(runner.close)

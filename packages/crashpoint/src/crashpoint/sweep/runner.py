@@ -13,7 +13,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from types import FrameType
@@ -81,10 +81,11 @@ class Runner:
         gc.unfreeze()
         theirs.close()
 
-    def run(self, order: Order) -> Process:
-        """Run one process; raises SweepFault when the runner is gone."""
+    def run(self, order: Order, meanwhile: Callable[[], None] = lambda: None) -> Process:
+        """Run one process, and `meanwhile` beside it; raises SweepFault when the runner is gone."""
         try:
             self._ours.sendall(json.dumps(vars(order)).encode() + b"\n")
+            meanwhile()
             answer = self._answers.readline()
         except OSError:
             answer = b""

@@ -1,4 +1,4 @@
-"""The folder of a sweep in this process; what a killed sweep has left, the next one removes."""
+"""Where sweeps put their files; what a killed sweep in its own process left, the next removes."""
 
 from __future__ import annotations
 
@@ -12,11 +12,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["clear", "scratch_folder"]
+__all__ = ["clear", "memory_folder", "scratch_folder"]
 
 DEAD_S: Final = 60.0
 """A sweep that runs changes its folder more often than that."""
+FREE_MIN: Final = 512 << 20
+"""Bytes; containers are often given 64 MB, which a sweep's ledger can fill."""
 _mine: set[str] = set()
+
+
+def memory_folder() -> str | None:
+    """Where files cost no disk: a killed process keeps the page cache anyway. None: the default."""
+    try:
+        state = os.statvfs("/dev/shm")  # noqa: S108  folders are made in it by mkdtemp or as private
+    except OSError:
+        return None
+    return "/dev/shm" if state.f_bavail * state.f_frsize >= FREE_MIN else None  # noqa: S108
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from crashpoint.sweep.folder import FolderCrasher, Mount, name_by_content, seen_
 from crashpoint.sweep.forked import ForkExecutor
 from crashpoint.sweep.inprocess import CopyCrasher
 from crashpoint.sweep.real import real_crasher
+from crashpoint.sweep.scratch import memory_folder
 from crashpoint.sweep.words import Scenario, Seen
 
 __all__ = ["COLUMNS", "MODES", "Row", "as_table", "count"]
@@ -229,11 +230,6 @@ MODES: Final[dict[str, Callable[[Design], Any]]] = {
     "files": with_files,
     "fork": forked,
 }
-
-
-def memory_folder() -> str | None:
-    """Where files cost no disk: a killed process keeps the page cache anyway. None: the default."""
-    return "/dev/shm" if Path("/dev/shm").is_dir() else None  # noqa: S108  made by mkdtemp in it
 
 
 def _send(tracker: Tracker, operation: str, arguments: dict[str, Any], key: str | None) -> Any:
