@@ -70,7 +70,7 @@ def crash_sweep(request: pytest.FixtureRequest) -> Iterator[CrashSweep]:
     """Crash a job at every point and every restart at every point it reaches; returns a Report.
 
     `crash_sweep(start, resume=None, *, depth, mode, receivers, person, limit_s, dedupe,
-    compare_result, effect, fault)`: see docs/sweep.md.
+    compare_result, effect, expected, fault)`: see docs/sweep.md.
     """
     from crashpoint.sweep import inprocess
     from crashpoint.sweep.fixture import CrashSweep, Test

@@ -118,6 +118,18 @@ def test_a_benchmark_has_a_block_too(documents):
     documents.accepts(text)
 
 
+def test_the_five_designs_have_a_block_too(documents):
+    command = [sys.executable, "-m", "crashpoint.sweep.designs", "--dedupe", "--name", "designs"]
+    done = subprocess.run(command, cwd=documents.root, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    text = written(documents, "designs", "evidence/designs.json")
+    assert "all 35 cells as published." in text
+    documents.accepts(text)
+    path = documents.root / "evidence/designs.json"
+    path.write_text(path.read_text().replace('"dups": 294', '"dups": 293'))
+    documents.refuses(text, "README.md:3: evidence/designs.json: ")
+
+
 @pytest.mark.parametrize("renderer", RENDERERS)
 def test_a_digit_changed_in_a_block_is_refused(documents, renderer):
     text = written(documents, renderer)

@@ -209,7 +209,8 @@ def _verify_designs(document: Mapping[str, Any]) -> Checked:
         raise EvidenceFault(problem)
     modes = ", ".join(run["mode"] for run in document["runs"])
     differing = sum(len(run["differences"]) for run in document["runs"])
-    return Checked(f"five designs by {modes}, {differing} cells not as published")
+    says = f"five designs by {modes}, {differing} figures not as published"
+    return Checked(says, tuple(_unclean(document)))
 
 
 def _verify_sweep(document: Mapping[str, Any]) -> Checked:
@@ -223,6 +224,20 @@ def _verify_sweep(document: Mapping[str, Any]) -> Checked:
     if document["source"]["clean"] is not True:
         warnings.append("made from a source tree with uncommitted changes")
     return Checked(headline(document), tuple(warnings))
+
+
+def _verify_programs(document: Mapping[str, Any]) -> Checked:
+    from crashpoint.sweep.programs import Swept, fault_in
+
+    problem = fault_in(document)
+    if problem is not None:
+        raise EvidenceFault(problem)
+    rows = [Swept(**row) for row in document["rows"]]
+    unknown = [
+        f"{r.program}, {r.mode}: {r.worst}, expected {r.expected}" for r in rows if not r.holds
+    ]
+    says = f"{len(rows)} sweeps of programs, {len(unknown)} not as known before"
+    return Checked(says, (*unknown, *_unclean(document)))
 
 
 def _verify_isolation(document: Mapping[str, Any]) -> Checked:
@@ -243,6 +258,7 @@ def _verify_bench(document: Mapping[str, Any]) -> Checked:
 CHECKS: Final[Mapping[str, Callable[[Mapping[str, Any]], Checked]]] = {
     FORMAT: _verify_matrix,
     "crashpoint.designs/1": _verify_designs,
+    "crashpoint.programs/1": _verify_programs,
     "crashpoint.sweep/1": _verify_sweep,
     "crashpoint.isolation/1": _verify_isolation,
     bench.FORMAT: _verify_bench,

@@ -18,6 +18,16 @@ __all__ = ["FORMATS", "RENDERERS", "CannotRender", "render"]
 
 MATRIX: Final = "crashpoint.matrix/1"
 BENCH: Final = "crashpoint.bench/1"
+DESIGNS: Final = {
+    "once": "once",
+    "twice": "twice",
+    "with_dups": "with dups",
+    "dups": "dups",
+    "missing": "missing",
+    "asks": "asks",
+    "calls": "calls+",
+}
+"""Member of a row -> heading of its column."""
 
 
 class CannotRender(ValueError):
@@ -91,7 +101,8 @@ def _bench(document: Mapping[str, Any], path: str) -> str:
     rows = [
         [
             _safe(figure["what"]),
-            _with_unit(figure["reached"], figure["unit"]),
+            _with_unit(figure["reached"], figure["unit"])
+            + (" **not reached**" if figure.get("holds") is False else ""),
             _with_unit(figure["wanted"], figure["unit"]),
             _with_unit(figure["reference"], figure["unit"]),
         ]
@@ -104,16 +115,88 @@ def _bench(document: Mapping[str, Any], path: str) -> str:
     return f"{table}\n\n{_source(document, path)}: {_safe(machine)}."
 
 
+def _designs(document: Mapping[str, Any], path: str) -> str:
+    """The table, once for the modes that agree on it and apart for those that do not."""
+    drawn: dict[str, list[str]] = {}
+    for run in document["runs"]:
+        drawn.setdefault(_design_table(run, flips=document["flips"]), []).append(run["mode"])
+    tables = [f"By {', '.join(modes)}:\n\n{made}" for made, modes in drawn.items()]
+    flips = f", with {', '.join(document['flips'])}" if document["flips"] else ""
+    deduped = ", equal worlds recovered once" if document["dedupe"] else ""
+    return "\n\n".join([*tables, f"{_source(document, path)}{flips}{deduped}."])
+
+
+def _design_table(run: Mapping[str, Any], *, flips: Sequence[str]) -> str:
+    rows = run["rows"]
+    cells = [[_safe(row["variant"]), *(f"{row[name]:,}" for name in DESIGNS)] for row in rows]
+    facts = [
+        f"{_safe(row['variant'])}: duplicates at {row['single_dups']} of {row['once']} crash points"
+        for row in rows
+        if row["single_dups"]
+    ]
+    facts += [
+        f"{_safe(row['variant'])}: {row['asks']:,} questions in "
+        f"{row['once'] + row['twice']:,} scenarios"
+        for row in rows
+        if row["asks"]
+    ]
+    void = sum(row["void"] for row in rows)
+    facts.append(f"{run['scenarios']:,} scenarios{f', {void} of them VOID' if void else ''}")
+    if not flips:
+        wrong = "; ".join(map(_safe, run["differences"]))
+        facts.append(f"**not as published: {wrong}**" if wrong else _as_published(rows))
+    return f"{_table(['', *DESIGNS.values()], cells)}\n\n{'; '.join(facts)}."
+
+
+def _as_published(rows: Sequence[Any]) -> str:
+    return f"all {len(rows) * len(DESIGNS)} cells as published"
+
+
+def _programs(document: Mapping[str, Any], path: str) -> str:
+    """A row for each program; modes that agree on it share one."""
+    modes: dict[tuple[str, ...], list[str]] = {}
+    for row in document["rows"]:
+        caught = (
+            "" if row["worst"] == row["expected"] else f" **expected {_safe(row['expected'])}**"
+        )
+        line = (
+            _code(row["program"]),
+            _safe(row["about"]),
+            str(row["depth"]),
+            f"{row['points']:,}",
+            f"{row['scenarios']:,}",
+            _safe(row["worst"]) + caught,
+            f"{row['crashes']}: {_code(row['id'])}" if row["id"] else "",
+        )
+        modes.setdefault(line, []).append(row["mode"])
+    lines = [[*line[:2], ", ".join(by), *line[2:]] for line, by in modes.items()]
+    wrong = sum(row["worst"] != row["expected"] for row in document["rows"])
+    total = sum(row["scenarios"] for row in document["rows"])
+    facts = f"{len(document['rows'])} sweeps, {total:,} scenarios, {wrong} not as known before"
+    deduped = ", equal worlds recovered once" if document["dedupe"] else ""
+    headings = [
+        *("program", "fault", "crashed by", "depth", "points", "scenarios"),
+        *("worst outcome", "after so many crashes"),
+    ]
+    return f"{_table(headings, lines)}\n\n{facts} ({_source(document, path)}{deduped})."
+
+
 RENDERERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], str]]] = {
     "matrix": _matrix,
     "sentence": _sentence,
     "terminal": _terminal,
     "picture": _picture,
     "bench": _bench,
+    "designs": _designs,
+    "programs": _programs,
 }
 """Name -> function from a document and its path to Markdown."""
 
-FORMATS: Final[Mapping[str, str]] = dict.fromkeys(RENDERERS, MATRIX) | {"bench": BENCH}
+FORMATS: Final[Mapping[str, str]] = dict.fromkeys(RENDERERS, MATRIX) | {
+    "bench": BENCH,
+    "designs": "crashpoint.designs/1",
+    "programs": "crashpoint.programs/1",
+}
 """Name of a renderer -> the format it takes."""
 
 

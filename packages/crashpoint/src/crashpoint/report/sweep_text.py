@@ -6,6 +6,7 @@ what the run showed. No colour and no control characters; ASCII but for what nam
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -25,6 +26,7 @@ __all__ = [
     "counted",
     "failing_points",
     "headline",
+    "located",
     "place_of",
     "request_line",
     "results_line",
@@ -36,6 +38,7 @@ __all__ = [
 WIDTH: Final = 100
 SHOWN: Final = 8
 """Points, effects or requests of one kind that are listed before the rest is counted."""
+PLACE: Final = re.compile(r"(?s)(?P<file>.+):(?P<line>[0-9]+)(?: (?P<function>[^ ]+))?")
 TEXT_MAX: Final = 160
 """Characters of a file, a result or a message on one line."""
 
@@ -440,14 +443,26 @@ def _surplus(surplus: int) -> str:
     return f"{abs(surplus)} {'too many' if surplus > 0 else 'missing'}"
 
 
+def located(place: str) -> tuple[str, str, str]:
+    """File, line and function of a place in code; empty texts where it does not say.
+
+    Programs in other languages say themselves where they stand, some without a function, and they
+    may say anything.
+    """
+    found = PLACE.fullmatch(place)
+    return (found["file"], found["line"], found["function"] or "") if found else ("", "", "")
+
+
 def place_of(places: Sequence[str], n: int) -> str:
-    """`agent.py:16` of the n-th point."""
-    return plain(places[n - 1].rpartition(" ")[0]) if n <= len(places) else ""
+    """`agent.py:16` of the n-th point; what was said of it where that is of another form."""
+    place = places[n - 1] if n <= len(places) else ""
+    file, line, _ = located(place)
+    return plain(f"{file}:{line}" if file else place)
 
 
 def _in_code(place: str) -> str:
-    line, _, function = place.rpartition(" ")
-    return f"{line}, in {function}" if line else place
+    file, line, function = located(place)
+    return f"{file}:{line}, in {function}" if function else place
 
 
 def _short(value: Any, most: int = TEXT_MAX) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
+from crashpoint.inside.points import CHANGES
 from crashpoint.ledger.control import LedgerFault
 from crashpoint.procs.run_folder import FolderFault
 from crashpoint.receivers.dialect import KEYED, Dialect
@@ -30,7 +31,7 @@ from crashpoint.sweep.forked import ForkExecutor
 from crashpoint.sweep.quiet import QuietCrasher
 from crashpoint.sweep.real import real_crasher
 from crashpoint.sweep.report import Report
-from crashpoint.sweep.scratch import memory_folder, scratch_folder
+from crashpoint.sweep.scratch import memory_folder, remove_what_is_left, scratch_folder
 from crashpoint.sweep.spawned import SpawnExecutor
 from crashpoint.sweep.story import Teller
 from crashpoint.sweep.words import Scenario, SweepFault
@@ -223,6 +224,7 @@ def path_of(scenario_id: str) -> tuple[int, ...]:
 def crasher_for(job: Job, options: Options) -> Iterator[Crasher[Any]]:
     """The crasher that the options ask for, over the job."""
     _check(options)
+    remove_what_is_left()
     start, resume = job.start, job.resume if job.resume is not None else job.start
     if options.mode == "spawn":
         with _spawning(_command(start), _command(resume), options) as crasher:
@@ -333,10 +335,9 @@ def _check(options: Options) -> None:
     limit_s: Any = options.limit_s
     if type(limit_s) not in {int, float} or not 0 < limit_s < math.inf:
         raise SweepFault(f"limit_s must be seconds above 0, not {limit_s!r}")
-    changing = {op.name for ops in RECEIVERS.values() for op in ops.values() if op.changes}
     for op, wanted in (options.expected or {}).items():
-        if op not in changing or type(wanted) is not int or wanted < 0:
-            known = ", ".join(sorted(changing))
+        if op not in CHANGES or type(wanted) is not int or wanted < 0:
+            known = ", ".join(sorted(CHANGES))
             raise SweepFault(f"expected: {op!r}: {wanted!r} is no number of {known}")
     for name in options.receivers:
         if name not in RECEIVERS:

@@ -10,7 +10,7 @@ import shlex
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -19,6 +19,8 @@ from typing import Any, Final
 
 import click
 
+from crashpoint.harness.lock import NameTaken, name_lock
+from crashpoint.inside.points import CHANGES
 from crashpoint.receivers.dialect import DIALECTS
 from crashpoint.receivers.person import ScriptedPerson
 from crashpoint.sweep.api import MODES, Entry, Job, Options, path_of, sweep
@@ -57,6 +59,7 @@ class Settings:
     dedupe: bool = True
     person_wrong_rate: float = 0.0
     fault: str = "kill"
+    expected: Mapping[str, int] | None = None
 
     def job(self) -> Job:
         """The program; raises SweepFault when there is none there."""
@@ -73,6 +76,7 @@ class Settings:
             dedupe=self.dedupe,
             receivers={"tracker": DIALECTS[self.tracker], "payments": DIALECTS[self.payments]},
             person=ScriptedPerson(wrong_rate=self.person_wrong_rate),
+            expected=self.expected,
             fault=SweepFaultKind(self.fault),
         )
 
@@ -82,9 +86,13 @@ class Settings:
         usual = {field.name: field.default for field in fields(self)}
         for name, value in asdict(self).items():
             # Neither the depth nor what is not done twice changes what a scenario is.
-            if value != usual[name] and name not in {"depth", "dedupe"}:
-                option = name.removesuffix("_s").replace("_", "-")
-                words += [f"--{option}", f"{value:g}" if isinstance(value, float) else str(value)]
+            if value == usual[name] or name in {"depth", "dedupe"}:
+                continue
+            option = f"--{name.removesuffix('_s').replace('_', '-')}"
+            if isinstance(value, Mapping):
+                words += [word for op, n in value.items() for word in (option, f"{op}={n}")]
+            else:
+                words += [option, f"{value:g}" if isinstance(value, float) else str(value)]
         return shlex.join([*words, "--only"])
 
 
@@ -125,6 +133,21 @@ class _Remembering(click.Command):
         return super().parse_args(ctx, args)
 
 
+def _expected(
+    _context: click.Context, _option: click.Parameter, given: tuple[str, ...]
+) -> dict[str, int] | None:
+    wanted: dict[str, int] = {}
+    for text in given:
+        op, _, number = text.partition("=")
+        if op not in CHANGES or op in wanted or not re.fullmatch(r"[0-9]{1,9}", number):
+            raise click.BadParameter(
+                f"{text!r}: write OPERATION=NUMBER, such as refund=2, once for an operation; "
+                f"there are {', '.join(sorted(CHANGES))}"
+            )
+        wanted[op] = int(number)
+    return wanted or None
+
+
 @click.group("sweep")
 def command() -> None:
     """Crash a program at every point, and at every point of its recovery."""
@@ -154,6 +177,13 @@ def command() -> None:
     help="Share of a person's answers that are wrong.",
 )
 @click.option("--fault", type=click.Choice([kind.value for kind in SweepFaultKind]), default="kill")
+@click.option(
+    "--expected",
+    metavar="OPERATION=NUMBER",
+    multiple=True,
+    callback=_expected,
+    help="How often an operation should cross without any crash, such as refund=2; repeatable.",
+)
 @click.option("--name", help="Name of the report.  [default: from --start]")
 @click.option(
     "--out",
@@ -175,6 +205,7 @@ def run(  # noqa: PLR0917  click passes them by keyword
     no_dedupe: bool,  # noqa: FBT001
     person_wrong_rate: float,
     fault: str,
+    expected: dict[str, int] | None,
     name: str | None,
     out: Path,
     junit: Path | None,
@@ -197,13 +228,17 @@ def run(  # noqa: PLR0917  click passes them by keyword
         dedupe=not no_dedupe,
         person_wrong_rate=person_wrong_rate,
         fault=fault,
+        expected=expected,
     )
     name = name or _name_from(start)
     _check(settings, name, only)
     try:
         if only is not None:
             sys.exit(run_only(settings, only))
-        sys.exit(_run_all(settings, name, out, junit=junit, github=github))
+        with name_lock(out / f"{name}.json"):
+            sys.exit(_run_all(settings, name, out, junit=junit, github=github))
+    except NameTaken as taken:
+        raise click.UsageError(str(taken)) from None
     except SweepFault as fault_found:
         raise Cannot(str(fault_found)) from None
     except KeyboardInterrupt:

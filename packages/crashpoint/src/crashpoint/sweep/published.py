@@ -20,6 +20,7 @@ from crashpoint.harness.context import command_line, context
 from crashpoint.pipeline.evidence import render, write_atomically
 from crashpoint.sweep.designs import Design, flipped
 from crashpoint.sweep.engine import Sweep
+from crashpoint.sweep.scratch import remove_what_is_left
 from crashpoint.sweep.table import MODES, Row, as_table, count
 
 __all__ = ["FORMAT", "PUBLISHED", "command", "fault_in"]
@@ -101,6 +102,7 @@ def command(
     designs = flipped(marks_again=marks_again, point_at_ask=point_at_ask)
     flips = [n for n, on in (("marks-again", marks_again), ("point-at-ask", point_at_ask)) if on]
     runs: list[dict[str, Any]] = []
+    remove_what_is_left()
     for mode in MODES if "all" in modes else modes:
         begun = time.monotonic()
         rows = _run(mode, designs, dedupe=dedupe)

@@ -2,45 +2,49 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
-import re
 import shutil
 import tempfile
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-__all__ = ["clear", "memory_folder", "scratch_folder"]
+__all__ = ["clear", "memory_folder", "remove_what_is_left", "scratch_folder"]
 
-DEAD_S: Final = 60.0
-"""A sweep that runs changes its folder more often than that."""
+MEMORY: Final = "/dev/shm"  # noqa: S108  folders are made in it by mkdtemp or as private
 FREE_MIN: Final = 512 << 20
 """Bytes; containers are often given 64 MB, which a sweep's ledger can fill."""
+PREFIX: Final = "crashpoint-raise-"
 _mine: set[str] = set()
 
 
 def memory_folder() -> str | None:
     """Where files cost no disk: a killed process keeps the page cache anyway. None: the default."""
     try:
-        state = os.statvfs("/dev/shm")  # noqa: S108  folders are made in it by mkdtemp or as private
+        state = os.statvfs(MEMORY)
     except OSError:
         return None
-    return "/dev/shm" if state.f_bavail * state.f_frsize >= FREE_MIN else None  # noqa: S108
+    return MEMORY if state.f_bavail * state.f_frsize >= FREE_MIN else None
 
 
 @contextmanager
 def scratch_folder(parent: str | None) -> Iterator[Path]:
-    """A new folder below `parent` (None: where temporary files go), removed at the end."""
-    _remove_of_the_dead(parent or tempfile.gettempdir())
-    folder = tempfile.mkdtemp(prefix=f"crashpoint-{os.getpid()}-", dir=parent)
-    _mine.add(folder)
-    try:
-        yield Path(folder)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        _mine.discard(folder)
+    """A new folder below `parent` (None: where temporary files go), removed at the end.
+
+    It is locked meanwhile: by its end a process lets go of it, however that comes.
+    """
+    with ExitStack() as stack:
+        folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+        while not _locked(folder, stack):
+            folder = tempfile.mkdtemp(prefix=PREFIX, dir=parent)
+        _mine.add(folder)
+        try:
+            yield Path(folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            _mine.discard(folder)
 
 
 def clear() -> None:
@@ -49,12 +53,30 @@ def clear() -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _remove_of_the_dead(parent: str) -> None:
-    with os.scandir(parent) as entries:
-        found = [(entry, re.fullmatch(r"crashpoint-(\d+)-\w{8}", entry.name)) for entry in entries]
-    for entry, named in found:
-        if named and not Path(f"/proc/{named[1]}").exists():
-            with suppress(FileNotFoundError):
-                # Old as well: a process of another container may be running though it is not here.
-                if time.time() - entry.stat().st_mtime > DEAD_S:
-                    shutil.rmtree(entry.path, ignore_errors=True)
+def remove_what_is_left() -> None:
+    """Remove the folders that nobody holds, wherever a sweep may have made one."""
+    for parent in {MEMORY, tempfile.gettempdir()}:
+        with suppress(OSError), os.scandir(parent) as entries:
+            for entry in entries:
+                if entry.name.startswith(PREFIX):
+                    _remove_unheld(entry.path)
+
+
+def _locked(folder: str, stack: ExitStack) -> bool:
+    """Hold a new folder until the stack is closed; False if somebody removed it just before."""
+    with suppress(FileNotFoundError):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        stack.callback(os.close, held)
+        with suppress(OSError):  # where folders cannot be locked nobody removes them either
+            fcntl.flock(held, fcntl.LOCK_EX)
+    return Path(folder).is_dir()
+
+
+def _remove_unheld(folder: str) -> None:
+    with suppress(OSError):
+        held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(held)

@@ -7,7 +7,6 @@ crashes left a duplicate.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -25,7 +24,7 @@ from crashpoint.sweep.folder import FolderCrasher, Mount, name_by_content, seen_
 from crashpoint.sweep.forked import ForkExecutor
 from crashpoint.sweep.inprocess import CopyCrasher
 from crashpoint.sweep.real import real_crasher
-from crashpoint.sweep.scratch import memory_folder
+from crashpoint.sweep.scratch import memory_folder, scratch_folder
 from crashpoint.sweep.words import Scenario, Seen
 
 __all__ = ["COLUMNS", "MODES", "Row", "as_table", "count"]
@@ -205,8 +204,8 @@ def with_files(design: Design) -> Iterator[Crasher[Any]]:
         outside = FileOutside(str(mount.folder), Tracker(twin), Person(twin.person))
         run_design(design, outside)
 
-    with tempfile.TemporaryDirectory(prefix="crashpoint-", dir=memory_folder()) as folder:
-        mount = Mount.make(Path(folder), {"tracker": dialect_of(design)})
+    with scratch_folder(memory_folder()) as folder:
+        mount = Mount.make(folder, {"tracker": dialect_of(design)})
         with FolderCrasher(mount, start=work, resume=work) as crasher:
             yield crasher
 

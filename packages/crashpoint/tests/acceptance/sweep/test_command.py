@@ -189,6 +189,39 @@ def test_nothing_is_left_when_it_is_killed(place):
     assert not list(place.out.iterdir())
 
 
+@pytest.mark.parametrize("mode", ["raise", "fork"])
+def test_two_sweeps_of_one_name_at_once_are_refused_until_the_first_has_ended(place, mode):
+    (place.out.parent / "slow.py").write_text(SLOW)
+    process = start_watched(place, "slow.py:slow", "--mode", mode, "--name", "mine")
+    process.wait_for("scenarios")
+    refused = swept(place, "jobs.py:careful", "--name", "mine")
+    assert refused.returncode == 2
+    assert "another run is writing" in refused.stderr
+    assert "choose another --name" in refused.stderr
+    assert not list(place.out.iterdir())
+    assert swept(place, "jobs.py:careful", "--depth", "1", "--name", "other").returncode == 0
+    process.process.kill()
+    process.end()
+    assert swept(place, "jobs.py:careful", "--depth", "1", "--name", "mine").returncode == 0
+
+
+def test_what_is_expected_is_asked_of_the_run_without_a_crash_and_said_again(place):
+    expected = ("--expected", "file=3", "--expected", "charge=0")
+    done = swept(place, "jobs.py:careful", *expected, "--depth", "1")
+    assert done.returncode == 1
+    assert "file was asked for 3 times and done 2 times" in done.stdout
+    (again,) = re.findall(r"^Again: (.+)$", done.stdout, re.MULTILINE)
+    assert " ".join(expected) in again
+    alone = run(place, *shlex.split(again)[2:])
+    assert alone.returncode == 1
+    repeated = place.run(str(place.out / "careful.repro.py"))
+    assert (repeated.returncode, repeated.stdout) == (1, alone.stdout)
+    checked = run(place, str(place.out / "careful.json"), program="verify")
+    assert checked.stdout.startswith("ok ")
+    mended = swept(place, "jobs.py:careful", "--expected", "file=2", "--depth", "1")
+    assert mended.returncode == 0
+
+
 def start_watched(place, start, *options):
     """Start it with a terminal for its output, and with nobody else to see it."""
     env = {name: value for name, value in place.env.items() if name != "CI"} | {"TERM": "xterm"}

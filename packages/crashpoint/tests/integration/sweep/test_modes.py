@@ -1,3 +1,4 @@
+import sys
 from functools import cache
 
 import pytest
@@ -52,3 +53,33 @@ def test_a_fault_comes_to_the_same_whether_its_world_is_copied_or_made_again(fau
 def test_both_tell_the_same_story(job):
     raised, killed = told(job, "raise")["stories"][0], told(job, "fork")["stories"][0]
     assert raised == killed
+
+
+PLACED = """
+import json, os, socket, urllib.request
+
+def announce(**more):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(os.environ["CRASHPOINT_POINTS"])
+        line = json.dumps({"trial": os.environ["CRASHPOINT_TRIAL"], **more})
+        connection.sendall(line.encode() + b"\\n")
+        assert json.loads(connection.makefile().readline()) == {"go": True}
+
+def places(place):
+    return {"place": place} if "CRASHPOINT_PLACES" in os.environ else {}
+
+announce(point="begun", **places("agent.mjs:12 save"), other=[1])
+request = {"op": "file", "args": {"title": "t", "body": ""}, "key": "k"}
+urllib.request.urlopen(os.environ["CRASHPOINT_TRACKER"], json.dumps(request).encode())
+announce(point="accepted:file", **places("agent.mjs:13"))
+announce(point="ended", **places(7))
+"""
+
+
+def test_a_command_may_say_where_it_stands(tmp_path):
+    program = tmp_path / "placed.py"
+    program.write_text(PLACED)
+    report = sweep(Job([sys.executable, str(program)]), Options(mode="spawn", depth=1))
+    report.assert_exactly_once()
+    assert list(report.points) == ["begun", "accepted:file", "ended"]
+    assert list(report.places) == ["agent.mjs:12 save", "agent.mjs:13", ""]

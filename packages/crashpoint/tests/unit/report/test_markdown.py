@@ -2,6 +2,7 @@ import pytest
 
 from crashpoint.report import text
 from crashpoint.report.markdown import CannotRender, render
+from crashpoint.sweep.published import PUBLISHED, SINGLE, differences
 from unit.report.documents import document, trial
 
 PATH = "evidence/sample.json"
@@ -97,6 +98,84 @@ def test_bench():
     )
 
 
+def test_a_figure_that_was_not_reached_says_so():
+    figures = [figure | {"holds": n == 0} for n, figure in enumerate(BENCH["figures"])]
+    rendered = render("bench", BENCH | {"figures": figures}, "evidence/bench_ledger.json")
+    assert "| attempts, one trial | 5,321 /s | " in rendered
+    assert "| import | 6.27 ms **not reached** | 10 ms |" in rendered
+
+
+def designs(*runs, **members):
+    """A document in which each run has the published table, changed so in its first row."""
+    made = []
+    for mode, change in runs:
+        rows = [
+            dict(
+                zip(
+                    ("once", "twice", "with_dups", "dups", "missing", "asks", "calls"),
+                    cells,
+                    strict=True,
+                )
+            )
+            | {"variant": name, "single_dups": SINGLE.get(name, 0), "void": 0}
+            for name, cells in PUBLISHED.items()
+        ]
+        rows[0] |= change
+        scenarios = sum(row["once"] + row["twice"] for row in rows)
+        made.append(
+            {"mode": mode, "rows": rows, "scenarios": scenarios, "differences": differences(rows)}
+        )
+    return {
+        "format": "crashpoint.designs/1",
+        "command": "python -m crashpoint.sweep.designs",
+        "flips": [],
+        "dedupe": False,
+        "runs": made,
+    } | members
+
+
+def test_designs():
+    made = designs(("raise", {}), ("files", {}), ("fork", {}))
+    assert (
+        render("designs", made, PATH)
+        == f"""\
+By raise, files, fork:
+
+|  | once | twice | with dups | dups | missing | asks | calls+ |
+| --- | --- | --- | --- | --- | --- | --- | --- |
+| save once per turn | 18 | 225 | 164 | 294 | 0 | 0 | 338 |
+| save after the reply | 34 | 654 | 306 | 360 | 0 | 0 | 234 |
+| + idempotency keys | 34 | 654 | 0 | 0 | 0 | 0 | 234 |
+| + attempt markers, no keys | 43 | 996 | 0 | 0 | 0 | 669 | 288 |
+| keys and markers | 43 | 1,014 | 0 | 0 | 0 | 0 | 288 |
+
+save once per turn: duplicates at 8 of 18 crash points; \
+save after the reply: duplicates at 9 of 34 crash points; \
++ attempt markers, no keys: 669 questions in 1,039 scenarios; \
+3,715 scenarios; all 35 cells as published.
+
+[{PATH}]({PATH}), made by `python -m crashpoint.sweep.designs`."""
+    )
+
+
+def test_designs_that_came_out_otherwise_say_so_and_stand_apart():
+    made = designs(("raise", {}), ("fork", {"dups": 293, "void": 2}), dedupe=True)
+    first, second = render("designs", made, PATH).split("\n\nBy ")
+    assert first.startswith("By raise:\n\n| ")
+    assert second.startswith("fork:\n\n| ")
+    assert first.endswith("all 35 cells as published.")
+    assert "3,715 scenarios, 2 of them VOID; " in second
+    assert "**not as published: save once per turn: dups is 293, published 294**" in second
+    assert second.endswith("designs`, equal worlds recovered once.")
+
+
+def test_designs_with_a_detail_flipped_are_compared_with_nothing():
+    made = designs(("raise", {"dups": 293}), flips=["marks-again"])
+    rendered = render("designs", made, PATH)
+    assert "published" not in rendered
+    assert rendered.endswith("designs`, with marks-again.")
+
+
 def test_names_that_mean_something_to_markdown_are_shown_as_they_are():
     name = "r|`x`<b>"
     made = document(["r_dup"], rename={"r_dup": name}, name="*a*_[b]_", command="a `b`")
@@ -114,6 +193,8 @@ def test_names_that_mean_something_to_markdown_are_shown_as_they_are():
         ("matrix", {}, "is None"),
         ("matrix", {"format": "crashpoint.matrix/1"}, "malformed (KeyError: 'summary')"),
         ("bench", BENCH | {"figures": 3}, "malformed (TypeError"),
+        ("designs", {"format": "crashpoint.designs/1"}, "malformed (KeyError: 'runs')"),
+        ("programs", designs(), "programs renders crashpoint.programs/1, but evidence/sample"),
     ],
 )
 def test_what_cannot_be_rendered_is_refused_with_the_reason(name, made, says):

@@ -83,3 +83,18 @@ def test_what_a_program_says_is_shown_and_not_obeyed():
 )
 def test_repetitions_are_folded(names, folded):
     assert sweep_text.collapsed(names) == folded
+
+
+@pytest.mark.parametrize(
+    ("place", "file_and_line", "function"),
+    [
+        ("agent.py:16 run", "agent.py:16", "run"),
+        ("my agents/a.mjs:7", "my agents/a.mjs:7", ""),
+        ("C:/a b.rs:7 main", "C:/a b.rs:7", "main"),
+        ("line 7 of\nagent.mjs", "line 7 of\\nagent.mjs", ""),
+        ("", "", ""),
+    ],
+)
+def test_a_place_is_shown_however_a_program_says_it(place, file_and_line, function):
+    assert sweep_text.place_of([place], 1) == file_and_line
+    assert sweep_text.located(place)[2] == function

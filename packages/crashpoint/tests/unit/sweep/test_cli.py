@@ -55,6 +55,9 @@ def test_the_command_to_run_again_has_what_matters_and_nothing_else():
     assert Settings("a.py:b", tracker="nothing", person_wrong_rate=0.5).again() == (
         "crashpoint sweep run --start a.py:b --tracker nothing --person-wrong-rate 0.5 --only"
     )
+    assert Settings("a.py:b", expected={"refund": 2, "charge": 0}).again() == (
+        "crashpoint sweep run --start a.py:b --expected refund=2 --expected charge=0 --only"
+    )
 
 
 @pytest.mark.parametrize(
@@ -71,6 +74,10 @@ def test_the_command_to_run_again_has_what_matters_and_nothing_else():
         (["--start", "json:dumps", "--only", "five"], "an id looks like"),
         (["--start", "json:dumps", "--name", "../x"], "is no name"),
         (["--start", "json:dumps", "--fault", "wrong-answer"], "--person-wrong-rate"),
+        (["--start", "json:dumps", "--expected", "refund"], "OPERATION=NUMBER"),
+        (["--start", "json:dumps", "--expected", "refund=-1"], "'refund=-1': write"),
+        (["--start", "json:dumps", "--expected", "refnd=1"], "charge, comment, file, refund"),
+        (["--start", "json:dumps", *("--expected", "file=1") * 2], "once for an operation"),
     ],
 )
 def test_wrong_usage_is_exit_status_2_and_one_line(arguments, says):
