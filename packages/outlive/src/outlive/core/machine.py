@@ -1,0 +1,56 @@
+"""A state machine as a table: states, what may happen in each, and what then follows.
+
+An event that a state does not know raises `Illegal` and changes nothing. `diagram` draws a table
+for the documentation, which is how the pictures there stay true.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+__all__ = ["Illegal", "Machine"]
+
+S = TypeVar("S", bound=str)
+E = TypeVar("E", bound=str)
+
+
+class Illegal(RuntimeError):
+    """An event that the present state does not allow; the message names both."""
+
+
+@dataclass(frozen=True)
+class Machine(Generic[S, E]):
+    """`table` maps a state to its events and the states that follow; it begins in `first`."""
+
+    name: str
+    first: S
+    table: Mapping[S, Mapping[E, S]]
+
+    def after(self, state: S, event: E) -> S:
+        """The state that follows; raises Illegal."""
+        followers = self.table.get(state)
+        if followers is None or event not in followers:
+            raise Illegal(f"{self.name}: {event} is not possible in state {state}")
+        return followers[event]
+
+    def allows(self, state: S, event: E) -> bool:
+        """Whether the event may happen in the state."""
+        return event in self.table.get(state, {})
+
+    def final(self, state: S) -> bool:
+        """Whether nothing leads out of the state."""
+        return not self.table.get(state)
+
+    def diagram(self) -> str:
+        """The table as a Mermaid state diagram; events that lead to one state share an arrow."""
+        lines = ["stateDiagram-v2", f"    [*] --> {self.first}"]
+        for state, followers in self.table.items():
+            arrows: dict[S, list[E]] = {}
+            for event, then in followers.items():
+                arrows.setdefault(then, []).append(event)
+            lines += [f"    {state} --> {then}: {', '.join(by)}" for then, by in arrows.items()]
+            if not followers:
+                lines.append(f"    {state} --> [*]")
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""What workflow code sees, and the runner that drives it."""

@@ -1,0 +1,1 @@
+"""The engine: the process that outlives the ones that run workflow code."""

@@ -1,0 +1,146 @@
+"""Records as they were decided: what is on its way to the store stands over what is in it.
+
+Whoever reads a record to decide about it holds `deciding`, so that no decision is made about what
+another is about to change; nothing waits for the disk while it is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from outlive.core.rows import pack
+from outlive.server.committer import Committer
+from outlive.store.api import Commit, Expect, Item, Key, Record, Store, StoreFault
+
+__all__ = ["Draft", "Records", "row_of"]
+
+
+class Draft:
+    """A commit in the making. Each record it changes must still have the version that was read."""
+
+    __slots__ = ("append", "dropped", "drops", "expect", "puts", "then")
+
+    def __init__(self) -> None:
+        self.expect: list[Expect] = []
+        self.puts: list[Record] = []
+        self.drops: list[Key] = []
+        self.append: list[Item] = []
+        self.then: list[Callable[[], None]] = []
+        """Called in order when it is durable."""
+        self.dropped: Callable[[], object] = lambda: None
+        """Called if nobody will ever know."""
+
+    def put(
+        self,
+        kind: str,
+        key: str,
+        version: int,
+        row: msgspec.Struct,
+        *,
+        due_ms: int | None = None,
+        tag: str = "",
+    ) -> int:
+        """Write a row whose version was `version` (0: there was none); return the new one."""
+        self.expect.append(Expect(kind, key, version))
+        self.puts.append(Record(kind, key, version + 1, pack(row), due_ms, tag))
+        return version + 1
+
+    def drop(self, kind: str, key: str, version: int) -> None:
+        """Remove a record."""
+        self.expect.append(Expect(kind, key, version))
+        self.drops.append(Key(kind, key))
+
+
+class Records:
+    """Reads through what is on its way, and writes."""
+
+    def __init__(self, store: Store, failed: Callable[[StoreFault], None]) -> None:
+        self.store = store
+        self.deciding = asyncio.Lock()
+        self.committer = Committer(store, failed)
+        self._failed = failed
+        self._coming: dict[Key, tuple[Record | None, int]] = {}
+        """Key -> the record as decided, and how many commits that change it are on their way."""
+
+    async def load(self, *keys: Key) -> list[Record | None]:
+        """The records as decided; hold `deciding`."""
+        missing = [key for key in keys if key not in self._coming]
+        # Under the lock a record can only move from here to the store, so each is seen in one.
+        found: dict[Key, Record | None] = {
+            key: self._coming[key][0] for key in keys if key in self._coming
+        }
+        if missing:
+            found.update(zip(missing, await self.store.load(missing), strict=True))
+        return [found[key] for key in keys]
+
+    def coming(self, kind: str, key: str) -> bool:
+        """Whether a change of the record is on its way."""
+        return Key(kind, key) in self._coming
+
+    async def durable(self) -> None:
+        """Return when everything decided so far is durable."""
+        if not self.committer.idle:
+            done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+            def then(_made: bool) -> None:  # noqa: FBT001  what a committer calls
+                if not done.done():
+                    done.set_result(None)
+
+            def dropped() -> None:
+                if not done.done():
+                    done.set_exception(StoreFault("the store failed before this was durable"))
+
+            self.committer.give(Commit(), then, dropped)
+            await done
+
+    async def settle(self) -> None:
+        """Return when everything decided so far is durable or given up."""
+        with contextlib.suppress(StoreFault):
+            await self.durable()
+
+    def commit(self, draft: Draft) -> None:
+        """Have it written."""
+        keys = []
+        for record in draft.puts:
+            keys.append(key := Key(record.kind, record.key))
+            self._coming[key] = (record, self._coming.get(key, (None, 0))[1] + 1)
+        for key in draft.drops:
+            keys.append(key)
+            self._coming[key] = (None, self._coming.get(key, (None, 0))[1] + 1)
+
+        def then(made: bool) -> None:  # noqa: FBT001  what a committer calls
+            for key in keys:
+                record, count = self._coming[key]
+                if count == 1:
+                    del self._coming[key]
+                else:
+                    self._coming[key] = (record, count - 1)
+            if not made:
+                draft.dropped()
+                self._failed(
+                    StoreFault("the store holds another state than this engine decided on")
+                )
+                return
+            for call in draft.then:
+                call()
+
+        self.committer.give(
+            Commit(tuple(draft.expect), tuple(draft.puts), tuple(draft.drops), tuple(draft.append)),
+            then,
+            draft.dropped,
+        )
+
+    def forget(self) -> None:
+        """Drop what is on its way: the store has to be read again."""
+        self.committer.drop()
+        self._coming.clear()
+
+
+def row_of(record: Record, kind: type[Any]) -> Any:
+    """The row in a record."""
+    return msgspec.msgpack.decode(record.body, type=kind)

@@ -1,0 +1,1 @@
+"""Where everything durable is kept: one protocol, several stores, one conformance suite."""
