@@ -49,7 +49,8 @@ class Record(NamedTuple):
     due_ms: int | None = None
     tag: str = ""
     number: int = 0
-    """Set by the store: grows with each record made. What pages are ordered by."""
+    """Set by the store: greater than that of each record ever made before. It stays when the record
+    is put again, and is what pages are ordered by."""
 
 
 class Item(NamedTuple):
@@ -70,7 +71,10 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Commit:
-    """All of this, or nothing of it."""
+    """All of this, or nothing of it: in the order of the fields, and of what is in them.
+
+    It is refused if a version is not as expected, or if there is an entry with a `seq` already.
+    """
 
     expect: tuple[Expect, ...] = ()
     put: tuple[Record, ...] = ()
@@ -88,7 +92,10 @@ class StoreBusy(StoreFault):
 
 
 class Store(Protocol):
-    """One at a time: `apply` is not called again before it has returned."""
+    """One call at a time: what is called while another is busy waits for it.
+
+    All but `open` and `close` raise StoreFault while it is not open.
+    """
 
     async def open(self) -> None:
         """Make it ready, with the tables of this version; raises StoreFault, StoreBusy."""
@@ -114,7 +121,7 @@ class Store(Protocol):
         ...
 
     async def due(self, until_ms: int, limit: int) -> list[Due]:
-        """Records due at the instant or before it, the earliest first."""
+        """Records due at the instant or before it, by instant and then by number."""
         ...
 
     async def next_due(self) -> int | None:

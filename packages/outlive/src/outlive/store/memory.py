@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
+from operator import attrgetter
 
-from outlive.store.api import Commit, Due, Key, Record
+from outlive.store.api import Commit, Due, Key, Record, StoreFault
 
 __all__ = ["MemoryStore"]
 
@@ -16,24 +17,35 @@ class MemoryStore:
     def __init__(self) -> None:
         self._records: dict[Key, Record] = {}
         self._entries: dict[int, list[tuple[int, bytes]]] = {}
-        self._due: list[Due] = []
+        self._due: list[tuple[int, int, Due]] = []
+        """By instant and number."""
         self._number = 0
+        self._is_open = False
 
     async def open(self) -> None:
         """See `Store`."""
+        self._is_open = True
 
     async def close(self) -> None:
         """See `Store`."""
+        self._is_open = False
 
     async def apply(self, batch: Sequence[Commit]) -> Sequence[bool]:
         """See `Store`."""
+        self._check_open()
         return [self._try(commit) for commit in batch]
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise StoreFault("the store in memory is not open")
 
     def _try(self, commit: Commit) -> bool:
         for kind, key, version in commit.expect:
             have = self._records.get(Key(kind, key))
             if (have.version if have else 0) != version:
                 return False
+        if len({(run_no, seq) for run_no, seq, _ in commit.append}) < len(commit.append):
+            return False
         for run_no, seq, _ in commit.append:
             entries = self._entries.get(run_no)
             at = bisect.bisect_left(entries, (seq, b"")) if entries else 0
@@ -53,35 +65,41 @@ class MemoryStore:
         self._unfile(have)
         if have is None:
             self._number += 1
-        self._records[key] = record._replace(number=have.number if have else self._number)
-        if record.due_ms is not None:
-            bisect.insort(self._due, Due(record.due_ms, record.kind, record.key))
+        made = record._replace(number=have.number if have else self._number)
+        self._records[key] = made
+        if made.due_ms is not None:
+            bisect.insort(self._due, (made.due_ms, made.number, Due(made.due_ms, *key)))
 
     def _unfile(self, record: Record | None) -> None:
         if record is not None and record.due_ms is not None:
-            self._due.remove(Due(record.due_ms, record.kind, record.key))
+            del self._due[bisect.bisect_left(self._due, (record.due_ms, record.number))]
 
     async def load(self, keys: Sequence[Key]) -> list[Record | None]:
         """See `Store`."""
+        self._check_open()
         return [self._records.get(key) for key in keys]
 
     async def entries(self, run_no: int, after: int = -1) -> list[bytes]:
         """See `Store`."""
+        self._check_open()
         return [body for seq, body in self._entries.get(run_no, ()) if seq > after]
 
     async def due(self, until_ms: int, limit: int) -> list[Due]:
         """See `Store`."""
-        return [due for due in self._due[:limit] if due.due_ms <= until_ms]
+        self._check_open()
+        return [due for due_ms, _, due in self._due[:limit] if due_ms <= until_ms]
 
     async def next_due(self) -> int | None:
         """See `Store`."""
-        return self._due[0].due_ms if self._due else None
+        self._check_open()
+        return self._due[0][0] if self._due else None
 
     async def page(self, kind: str, tag: str | None, after: int, limit: int) -> list[Record]:
         """See `Store`."""
+        self._check_open()
         found = [
             record
             for record in self._records.values()
             if record.kind == kind and record.number > after and tag in {None, record.tag}
         ]
-        return sorted(found, key=lambda record: record.number)[:limit]
+        return sorted(found, key=attrgetter("number"))[:limit]

@@ -25,7 +25,7 @@ APPLICATION_ID: Final = 0x6F75746C
 MIGRATIONS: Final = (
     """
     CREATE TABLE records (
-        number INTEGER PRIMARY KEY,
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
         kind TEXT NOT NULL,
         key TEXT NOT NULL,
         version INTEGER NOT NULL,
@@ -61,7 +61,7 @@ LOAD: Final = (
 ENTRIES: Final = "SELECT body FROM entries WHERE run_no = ? AND seq > ? ORDER BY seq"
 DUE: Final = (
     "SELECT due_ms, kind, key FROM records WHERE due_ms <= ? AND due_ms IS NOT NULL "
-    "ORDER BY due_ms LIMIT ?"
+    "ORDER BY due_ms, number LIMIT ?"
 )
 NEXT_DUE: Final = "SELECT min(due_ms) FROM records WHERE due_ms IS NOT NULL"
 PAGE: Final = """
