@@ -67,8 +67,6 @@ class Asgi:
     def __init__(self, engine: Engine, *, key: str = "") -> None:
         self._engine = engine
         self._key = key
-        self.stopping = asyncio.Event()
-        """Set it to end what waits."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
@@ -140,9 +138,7 @@ class Asgi:
         if found is None:
             raise Refusal(f"there is no {method} {scope['path']}", 404)
         handler, parts = found
-        answer: tuple[int, Any] = await handler(
-            self._engine, Request(parts, query, body, self.stopping)
-        )
+        answer: tuple[int, Any] = await handler(self._engine, Request(parts, query, body))
         return answer
 
 

@@ -307,6 +307,13 @@ class Engine:
             if not watching and self._watching.get(run_id) is watching:
                 del self._watching[run_id]
 
+    def stop_waiting(self) -> None:
+        """Answer those who wait for a run's end: it is as if their time were over."""
+        for futures in self._watching.values():
+            for future in futures:
+                if not future.done():
+                    future.set_exception(TimeoutError())
+
     async def resume(self, run_id: str) -> RunRow:
         """Have a run that needs attention tried again; raises Refusal."""
         self._check_ready()

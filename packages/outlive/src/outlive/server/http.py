@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -43,7 +42,6 @@ class Request:
     parts: Mapping[str, str]
     query: Mapping[str, str]
     body: bytes
-    stopping: asyncio.Event
 
     def read(self, kind: type[T]) -> T:
         """The body; raises Refusal."""

@@ -7,8 +7,10 @@ import contextlib
 import gc
 import ipaddress
 import os
+import signal
 import socket
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -25,6 +27,7 @@ __all__ = ["CannotServe", "Options", "serve"]
 GRACE_S: Final = 2
 """Seconds that requests have to end once the engine was told to stop."""
 BACKLOG: Final = 4096
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 GC_THRESHOLD: Final = 50_000
 """Objects between collections: what an engine keeps for long is not garbage."""
 
@@ -67,7 +70,7 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
         gc.freeze()
         gc.set_threshold(GC_THRESHOLD, 20, 50)
         app = Asgi(engine, key=options.key)
-        server = _Server(_config(app), lambda: ready(_url(listener)))
+        server = _Server(_config(app), lambda: ready(_url(listener)), engine.stop_waiting)
         try:
             await server.serve(sockets=[listener])
         finally:
@@ -75,13 +78,36 @@ async def serve(options: Options, ready: Callable[[str], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, ready: Callable[[], None], stopping: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._ready = ready
+        self._stopping = stopping
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._stopping()
+        await super().shutdown(sockets)
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # The base's raises the signal again when it has served, and so ends the process before the
+        # store is closed.
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in SIGNALS:
+                loop.remove_signal_handler(number)
 
 
 def _config(app: Asgi) -> uvicorn.Config:
