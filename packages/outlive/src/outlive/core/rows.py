@@ -57,7 +57,13 @@ class RunRow(_Row):
     event_no: int = 0
     """Events with a greater number came after its start."""
     seen: dict[str, int] = {}
-    """Name of an event -> number of the last one that met a wait of this run."""
+    """Name of an event -> number up to which this run has taken all that came after its start."""
+    taken: dict[str, list[int]] = {}
+    """Name of an event -> greater numbers that it has taken."""
+    past: dict[str, int] = {}
+    """Name of an event -> number of the store's record after which to look for the next."""
+    cancelled: bool = False
+    """Whether it was to be cancelled, ever: after that it cannot complete."""
     deaths: int = 0
     """How often a process died with a body of this run in flight."""
     deaths_alone: int = 0

@@ -12,9 +12,10 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from outlive.server.engine import Engine, Peer, Refusal
-from outlive.server.http import ROUTES, Request
+from outlive.server.http import ROUTES, Handler, Request
+from outlive.server.link import SocketLink
 from outlive.store.api import StoreFault
-from outlive.wire.native_v1 import FrameFault, ToRunner, from_runner, packed
+from outlive.wire.native_v1 import PROTOCOL, FrameFault, FromRunner, Hello, from_runner
 from outlive.wire.values import VALUE_MAX, NotStorable
 
 __all__ = ["Asgi"]
@@ -29,36 +30,10 @@ BODY_MAX: Final = VALUE_MAX + (1 << 20)
 OPEN: Final = frozenset({"/v1/health", "/v1/ready"})
 """Paths that need no key."""
 CONNECT: Final = "/v1/connect"
-
-
-class _SocketLink:
-    """See `Link`: what is sent in one turn of the loop leaves as one frame."""
-
-    def __init__(self, send: Send) -> None:
-        self._send = send
-        self._waiting: list[ToRunner] = []
-        self._wake = asyncio.Event()
-        self._closing = False
-
-    def send(self, message: ToRunner) -> None:
-        """See Link."""
-        self._waiting.append(message)
-        self._wake.set()
-
-    def close(self) -> None:
-        """See Link."""
-        self._closing = True
-        self._wake.set()
-
-    async def write(self) -> None:
-        """Send frames until closed."""
-        while not self._closing or self._waiting:
-            await self._wake.wait()
-            self._wake.clear()
-            if self._waiting:
-                waiting, self._waiting = self._waiting, []
-                await self._send({"type": "websocket.send", "bytes": packed(waiting)})
-        await self._send({"type": "websocket.close", "code": 1000})
+HELLO_S: Final = 10.0
+"""Seconds that a connection has to say hello."""
+NO_KEY: Final = "the key is missing or wrong: send it as `Authorization: Bearer KEY`"
+WRONG_KEY: Final = "the key is missing or wrong: a runner is given it as OUTLIVE_KEY"
 
 
 class Asgi:
@@ -75,31 +50,41 @@ class Asgi:
         elif scope["type"] == "http":
             await self._http(scope, receive, send)
 
-    def _allowed(self, scope: Scope) -> bool:
-        if not self._key or scope["path"] in OPEN:
+    def _key_in(self, scope: Scope) -> bool | None:
+        """Whether the headers hold the key; None: they hold none, and one is asked for."""
+        if not self._key:
             return True
-        given = dict(scope["headers"]).get(b"authorization", b"")
-        return hmac.compare_digest(given, b"Bearer " + self._key.encode())
+        given = dict(scope["headers"]).get(b"authorization")
+        return None if given is None else hmac.compare_digest(given, bearer(self._key))
 
     # --- runners ---
 
     async def _socket(self, scope: Scope, receive: Receive, send: Send) -> None:
         await receive()
-        if scope["path"] != CONNECT or not self._allowed(scope):
-            await send({"type": "websocket.close", "code": 1008})
+        keyed = self._key_in(scope)
+        if scope["path"] != CONNECT or keyed is False:
+            wrong_key = scope["path"] == CONNECT
+            await _turn_away(send, 401 if wrong_key else 404, scope)
             return
         await send({"type": "websocket.accept"})
-        link = _SocketLink(send)
+        link = SocketLink(send)
         peer = self._engine.connect(link)
-        writer = asyncio.get_running_loop().create_task(link.write())
-        reader = asyncio.get_running_loop().create_task(_read(peer, receive))
+        loop = asyncio.get_running_loop()
+        hurry = loop.call_later(HELLO_S, peer.hurry)
+        tasks = [
+            loop.create_task(link.write()),
+            loop.create_task(_read(peer, receive, "" if keyed else self._key)),
+            loop.create_task(link.slow.wait()),
+        ]
         try:
-            await asyncio.wait([writer, reader], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            hurry.cancel()
             peer.closed()
-            for task in (writer, reader):
+            link.close()
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(writer, reader, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # --- everybody else ---
 
@@ -124,36 +109,59 @@ class Asgi:
         await send({"type": "http.response.body", "body": body})
 
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
-        if not self._allowed(scope):
-            raise Refusal(
-                "the key is missing or wrong: send it as `Authorization: Bearer KEY`", 401
-            )
+        if scope["path"] not in OPEN and not self._key_in(scope):
+            raise Refusal(NO_KEY, 401)
         method = scope["method"]
         path = tuple(unquote(part) for part in scope["raw_path"].decode("latin-1").split("/")[1:])
+        handler, parts = _route(method, path)
         body = await _body(receive) if method == "POST" else b""
-        query = {
-            name: values[-1] for name, values in parse_qs(scope["query_string"].decode()).items()
-        }
-        found = _route(method, path)
-        if found is None:
-            raise Refusal(f"there is no {method} {scope['path']}", 404)
-        handler, parts = found
+        asked = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+        query = {name: values[-1] for name, values in asked.items()}
         answer: tuple[int, Any] = await handler(self._engine, Request(parts, query, body))
         return answer
 
 
-async def _read(peer: Peer, receive: Receive) -> None:
+async def _turn_away(send: Send, status: int, scope: Scope) -> None:
+    """Answer a handshake with a status, or with 403 where the server cannot say another."""
+    if "websocket.http.response" not in scope.get("extensions", {}):
+        await send({"type": "websocket.close", "code": 1008})
+        return
+    cause = NO_KEY if status == 401 else f"runners connect to {CONNECT}"
+    body = msgspec.json.encode({"error": cause})
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "websocket.http.response.start", "status": status, "headers": headers})
+    await send({"type": "websocket.http.response.body", "body": body})
+
+
+async def _read(peer: Peer, receive: Receive, key: str) -> None:
+    """Hand on what comes; `key` is what hello has to hold, if not empty."""
     while True:
         message = await receive()
         if message["type"] != "websocket.receive":
             return
-        frame = message.get("bytes")
         try:
-            # A frame of text is none: an empty one does not decode, and says so.
-            peer.received(from_runner(frame or b""))
+            messages = from_runner(_binary(message))
+            if key:
+                _check_key(messages, key)
+                key = ""
+            peer.received(messages)
         except FrameFault as fault:
             peer.refuse(str(fault))
             await asyncio.Event().wait()  # the writer ends the connection
+
+
+def _check_key(messages: list[FromRunner], key: str) -> None:
+    first = messages[0] if messages else None
+    given = first.key.encode() if isinstance(first, Hello) else b""
+    if not hmac.compare_digest(given, key.encode()):
+        raise FrameFault(WRONG_KEY)
+
+
+def _binary(message: MutableMapping[str, Any]) -> bytes:
+    frame: bytes | None = message.get("bytes")
+    if frame is None:
+        raise FrameFault(f"no frame of {PROTOCOL}: a text frame; frames are binary")
+    return frame
 
 
 async def _body(receive: Receive) -> bytes:
@@ -170,9 +178,11 @@ async def _body(receive: Receive) -> bytes:
             return b"".join(parts)
 
 
-def _route(method: str, path: tuple[str, ...]) -> tuple[Any, Mapping[str, str]] | None:
+def _route(method: str, path: tuple[str, ...]) -> tuple[Handler, Mapping[str, str]]:
+    """Who answers, and the variable parts of the path; raises Refusal."""
+    others = []
     for (wanted, pattern), handler in ROUTES.items():
-        if wanted != method or len(pattern) != len(path):
+        if len(pattern) != len(path):
             continue
         parts: dict[str, str] = {}
         for name, part in zip(pattern, path, strict=True):
@@ -181,5 +191,15 @@ def _route(method: str, path: tuple[str, ...]) -> tuple[Any, Mapping[str, str]] 
             elif name != part:
                 break
         else:
-            return handler, parts
-    return None
+            if wanted == method:
+                return handler, parts
+            others.append(wanted)
+    where = "/" + "/".join(path)
+    if others:
+        raise Refusal(f"{where} has no {method}, but {', '.join(others)}", 405)
+    raise Refusal(f"there is nothing at {where}", 404)
+
+
+def bearer(key: str) -> bytes:
+    """The header's value that holds the key."""
+    return b"Bearer " + key.encode()

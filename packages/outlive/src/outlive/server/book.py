@@ -83,23 +83,32 @@ class Book:
 
     async def runs(self, ids: list[str]) -> list[LiveRun | None]:
         """The same for many at once."""
-        unknown = [Key("run", run_id) for run_id in ids if run_id not in self.live]
+        # What a session lets go of meanwhile stays as decided: nobody else may take it yet.
+        live = {run_id: self.live[run_id] for run_id in ids if run_id in self.live}
+        unknown = [Key("run", run_id) for run_id in ids if run_id not in live]
         found = dict(zip(unknown, await self.records.load(*unknown), strict=True))
         known: list[LiveRun | None] = []
         for run_id in ids:
-            live = self.live.get(run_id)
-            if live is not None:
-                await self.fill(live)
+            run = live.get(run_id)
+            if run is not None:
+                await self.fill(run)
             record = found.get(Key("run", run_id))
-            if live is None and record is not None:
-                live = LiveRun(row_of(record, RunRow), record.version, None)
-            known.append(live)
+            if run is None and record is not None:
+                run = LiveRun(row_of(record, RunRow), record.version, None)
+            known.append(run)
         return known
+
+    async def known(self, run_id: str) -> LiveRun:
+        """The same; raises Refusal if there is none."""
+        run = await self.run(run_id)
+        if run is None:
+            raise Refusal(f"there is no run {run_id}", 404)
+        return run
 
     async def fill(self, run: LiveRun) -> None:
         """Read what a run's record says, once, after a restart."""
         if not run.loaded:
-            bodies = await self.records.store.entries(run.row.no)
+            bodies = await self.records.entries(run.row.no)
             if not run.loaded:
                 self.absorb(run, bodies)
 

@@ -8,12 +8,15 @@ whatever waited is dropped unanswered.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Final
 
 from outlive.store.api import Commit, Store, StoreFault
 
 __all__ = ["Committer", "Then"]
+
+log = logging.getLogger("outlive.engine")
 
 Then = Callable[[bool], None]
 """Told whether the commit was made; False: it was decided about an older state."""
@@ -55,6 +58,16 @@ class Committer:
         for _, _, dropped in waiting:
             dropped()
 
+    def _give_up(self, generation: int, error: Exception) -> None:
+        if generation != self._generation:
+            return
+        self.drop()
+        if isinstance(error, StoreFault):
+            self._failed(error)
+        else:
+            log.error("a defect of the engine", exc_info=error)
+            self._failed(StoreFault(f"a defect of the engine: {error!r}"))
+
     async def _write(self) -> None:
         try:
             while self._waiting:
@@ -63,21 +76,23 @@ class Committer:
                 generation = self._generation
                 try:
                     made = await self._store.apply([commit for commit, _, _ in group])
-                except StoreFault as fault:
+                except Exception as error:  # noqa: BLE001  whatever it was, nobody knows what is stored
                     for _, _, dropped in group:
                         dropped()
-                    if generation == self._generation:
-                        self.drop()
-                        self._failed(fault)
+                    self._give_up(generation, error)
                     return
                 self.groups += 1
                 self.commits += len(group)
-                for (_, then, dropped), one in zip(group, made, strict=True):
-                    if generation != self._generation:
-                        dropped()
-                    else:
-                        then(one)
-                self.after_batch()
+                try:
+                    for (_, then, dropped), one in zip(group, made, strict=True):
+                        if generation != self._generation:
+                            dropped()
+                        else:
+                            then(one)
+                    self.after_batch()
+                except Exception as error:  # noqa: BLE001  a defect may have left memory half changed
+                    self._give_up(generation, error)
+                    return
         finally:
             self._task = None
             if self._waiting:

@@ -25,7 +25,7 @@ from outlive.server.views import (
 from outlive.store.api import Key
 from outlive.wire.values import from_json
 
-__all__ = ["ROUTES", "Request"]
+__all__ = ["ROUTES", "Handler", "Request"]
 
 T = TypeVar("T")
 Answer = tuple[int, Any]

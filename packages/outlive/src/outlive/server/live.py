@@ -16,7 +16,6 @@ class LiveSession:
         "alone",
         "app",
         "beat",
-        "gone_s",
         "heard",
         "id",
         "link",
@@ -27,6 +26,7 @@ class LiveSession:
         "state",
         "token",
         "ttl_s",
+        "until_s",
         "version",
         "workflows",
     )
@@ -58,8 +58,8 @@ class LiveSession:
         self.heard = 0
         """Beats of the runner itself."""
         self.renewed_s = now_s
-        self.gone_s: float | None = None
-        """When its connection was lost."""
+        self.until_s: float | None = None
+        """Until when it may come back; None: its connection is there."""
         self.alone = ""
         """The suspect run that nothing else may run beside."""
         self.version = 1
@@ -82,6 +82,7 @@ class LiveRun:
         "asking",
         "bodies",
         "calls",
+        "claimed",
         "closing",
         "dispatched",
         "durable",
@@ -116,6 +117,8 @@ class LiveRun:
         """Calls whose body is running, as far as the runner said."""
         self.loaded = True
         """Whether seq, calls, tries and waits are those of the record."""
+        self.claimed = False
+        """Whether that the session has it is durable."""
         self.dispatched = False
         self.closing = False
         """Its leaving this session was decided: nothing it says counts any more."""

@@ -58,6 +58,10 @@ class Link(Protocol):
         """Send it with all else that is sent in this turn of the loop, in order."""
         ...
 
+    async def room(self) -> None:
+        """Return when little is waiting to be sent, before much is read to be sent."""
+        ...
+
     def close(self) -> None:
         """End the connection once everything was sent."""
         ...

@@ -157,6 +157,7 @@ class Queue:
         self._book.live[row.id] = run
         draft = Draft()
         self._book.write(draft, run)
+        draft.then.append(lambda: setattr(run, "claimed", True))
         if known is not None:
             draft.then.append(lambda: self._send(run, session, known.input, []))
         else:
@@ -167,9 +168,11 @@ class Queue:
         """Send a run with its record to the session that has it."""
         session = run.session
         assert session is not None
-        bodies = await self._book.records.store.entries(run.row.no)
+        if session.link is not None:
+            await session.link.room()
+        bodies = await self._book.records.entries(run.row.no)
         while not run.closing and run.durable > len(bodies) - 1:
-            bodies = await self._book.records.store.entries(run.row.no)
+            bodies = await self._book.records.entries(run.row.no)
         if run.closing:
             return
         row = run.row

@@ -17,7 +17,7 @@ from outlive.core.rows import pack
 from outlive.server.committer import Committer
 from outlive.store.api import Commit, Expect, Item, Key, Record, Store, StoreFault
 
-__all__ = ["Draft", "Records", "row_of"]
+__all__ = ["Draft", "Records", "gone", "row_of"]
 
 
 class Draft:
@@ -64,11 +64,13 @@ class Records:
         self.deciding = asyncio.Lock()
         self.committer = Committer(store, failed)
         self._failed = failed
+        self._forgotten = False
         self._coming: dict[Key, tuple[Record | None, int]] = {}
         """Key -> the record as decided, and how many commits that change it are on their way."""
 
     async def load(self, *keys: Key) -> list[Record | None]:
         """The records as decided; hold `deciding`."""
+        self._check()
         missing = [key for key in keys if key not in self._coming]
         # Under the lock a record can only move from here to the store, so each is seen in one.
         found: dict[Key, Record | None] = {
@@ -76,14 +78,33 @@ class Records:
         }
         if missing:
             found.update(zip(missing, await self.store.load(missing), strict=True))
+            self._check()
         return [found[key] for key in keys]
+
+    async def entries(self, run_no: int, after: int = -1) -> list[bytes]:
+        """See Store: what is durable."""
+        found = await self.store.entries(run_no, after)
+        self._check()
+        return found
+
+    async def page(self, kind: str, tag: str | None, after: int, limit: int) -> list[Record]:
+        """See Store: what is durable."""
+        found = await self.store.page(kind, tag, after, limit)
+        self._check()
+        return found
+
+    def _check(self) -> None:
+        """Whoever began before a fault must not go on after it, on what another now decides."""
+        if self._forgotten:
+            raise gone()
 
     def coming(self, kind: str, key: str) -> bool:
         """Whether a change of the record is on its way."""
         return Key(kind, key) in self._coming
 
     async def durable(self) -> None:
-        """Return when everything decided so far is durable."""
+        """Return when everything decided so far is durable; raises StoreFault."""
+        self._check()
         if not self.committer.idle:
             done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -93,7 +114,7 @@ class Records:
 
             def dropped() -> None:
                 if not done.done():
-                    done.set_exception(StoreFault("the store failed before this was durable"))
+                    done.set_exception(gone())
 
             self.committer.give(Commit(), then, dropped)
             await done
@@ -105,6 +126,7 @@ class Records:
 
     def commit(self, draft: Draft) -> None:
         """Have it written."""
+        self._check()
         keys = []
         for record in draft.puts:
             keys.append(key := Key(record.kind, record.key))
@@ -136,9 +158,15 @@ class Records:
         )
 
     def forget(self) -> None:
-        """Drop what is on its way: the store has to be read again."""
+        """Drop what is on its way: the store has to be read again, by others of this class."""
+        self._forgotten = True
         self.committer.drop()
         self._coming.clear()
+
+
+def gone() -> StoreFault:
+    """What is told to whoever waits for a commit of which nobody knows."""
+    return StoreFault("the store failed before this was durable")
 
 
 def row_of(record: Record, kind: type[Any]) -> Any:

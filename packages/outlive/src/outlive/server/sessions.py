@@ -54,6 +54,8 @@ class Sessions:
         self._looked_s = clock.steady_s()
         self.token: Callable[[], str] = lambda: secrets.token_urlsafe(24)
         self.all: dict[str, LiveSession] = {}
+        self.ending = 0
+        """Sessions whose end was decided and is not durable with all that hangs on it."""
         queue.sessions = lambda: list(self.all.values())
 
     def restore(self, row: SessionRow, version: int) -> LiveSession:
@@ -69,7 +71,7 @@ class Sessions:
             now_s=self._clock.steady_s(),
         )
         session.happen(SessionEvent.DISCONNECT)
-        session.gone_s = session.renewed_s
+        session.until_s = session.renewed_s + max(session.ttl_s, self._leases.grace_s)
         session.version = version
         self.all[row.id] = session
         return session
@@ -91,9 +93,9 @@ class Sessions:
         else:
             session.happen(SessionEvent.RETURN)
         session.link = link
-        session.gone_s = None
+        session.until_s = None
         session.workflows, session.room = hello.workflows, hello.room
-        self._renew(session)
+        self.renew(session)
         link.send(self._welcome(session, hello.token))
         await self._catch_up(session, hello.have)
         self._queue.pump()
@@ -103,10 +105,11 @@ class Sessions:
         session = self.all.get(hello.session)
         if session is None or not hmac.compare_digest(session.token, hashed(hello.token)):
             return None
-        gone = session.gone_s is not None and (
-            self._clock.steady_s() - session.gone_s > self._leases.grace_s + session.ttl_s
-        )
-        return None if gone or session.app != hello.app else session
+        over = self._may_not_return(session) or session.app != hello.app
+        return None if over else session
+
+    def _may_not_return(self, session: LiveSession) -> bool:
+        return session.until_s is not None and self._clock.steady_s() > session.until_s
 
     async def _new(self, link: Link, hello: Hello) -> LiveSession:
         token = self.token()
@@ -136,7 +139,7 @@ class Sessions:
             self._book.commit(draft)
         await self._book.records.durable()
         session.link = link
-        self._renew(session)
+        self.renew(session)
         self.all[session.id] = session
         link.send(self._welcome(session, token))
         self._queue.pump()
@@ -158,24 +161,24 @@ class Sessions:
         """A connection broke: suspicion, not death."""
         if session.link is link and session.state is Session.LIVE:
             session.link = None
-            session.gone_s = self._clock.steady_s()
+            session.until_s = self._clock.steady_s() + self._leases.grace_s
             session.happen(SessionEvent.DISCONNECT)
             for run in session.runs.values():
                 run.had = (-1, -1)
 
     # --- leases ---
 
-    def _renew(self, session: LiveSession) -> None:
+    def renew(self, session: LiveSession) -> None:
+        """Its lease holds for a ttl from now."""
         session.beat += 1
         session.renewed_s = self._clock.steady_s()
 
     def renew_by_warden(self, session_id: str, token: str) -> float:
         """Renew for a warden; the ttl in seconds. Raises Refusal if the session has ended."""
         session = self._named(session_id, token)
-        gone_s = session.gone_s
-        if gone_s is not None and self._clock.steady_s() - gone_s > self._leases.grace_s:
+        if self._may_not_return(session):
             raise Refusal(f"session {session_id} may not come back: its connection is lost", 410)
-        self._renew(session)
+        self.renew(session)
         return session.ttl_s
 
     def _named(self, session_id: str, token: str) -> LiveSession:
@@ -191,8 +194,7 @@ class Sessions:
         await self.end(self._named(session_id, token), SessionEvent.CONFIRM_DEATH)
 
     async def beat(self, session: LiveSession, have: list[Have]) -> None:
-        """Renew, send again what was missed, and give out again what never arrived."""
-        self._renew(session)
+        """Send again what was missed, and give out again what never arrived."""
         session.heard += 1
         for had in have:
             run = session.runs.get(had.run)
@@ -224,7 +226,7 @@ class Sessions:
         there = {had.run: had for had in have}
         for run in list(session.runs.values()):
             had = there.get(run.row.id)
-            if run.closing:
+            if run.closing or not run.claimed:
                 continue
             if had is None or had.epoch != run.row.epoch:
                 await self._queue.dispatch(run)
@@ -237,9 +239,11 @@ class Sessions:
 
     async def _resend(self, session: LiveSession, run: LiveRun, after: int) -> None:
         run.dispatched = False  # what becomes durable meanwhile must not overtake
-        bodies = await self._book.records.store.entries(run.row.no, after)
+        if session.link is not None:
+            await session.link.room()
+        bodies = await self._book.records.entries(run.row.no, after)
         while not run.closing and run.durable > after + len(bodies):
-            bodies = await self._book.records.store.entries(run.row.no, after)
+            bodies = await self._book.records.entries(run.row.no, after)
         if run.closing or session.link is None:
             return
         run.dispatched = True
@@ -284,6 +288,13 @@ class Sessions:
             charged = [run for run in runs if run.bodies] if event is not GOODBYE else []
             for run in runs:
                 self.release(run, died=run in charged, alone=len(charged) == 1)
+            self.ending += 1
+            last = Draft()
+            last.then.append(self._ended)
+            self._book.commit(last)
+
+    def _ended(self) -> None:
+        self.ending -= 1
 
     def release(self, run: LiveRun, *, died: bool, alone: bool) -> None:
         """Take a run from its session."""

@@ -55,6 +55,7 @@ def _owned(
 
 
 def _beat(engine: Engine, session: LiveSession, message: Beat) -> None:
+    engine.sessions.renew(session)
     if session.link is not None:
         session.link.send(Accepted(message.number, engine.numbers.now_ms()))
     engine.spawn(engine.sessions.beat(session, message.have))
@@ -148,7 +149,7 @@ def _suspend(engine: Engine, session: LiveSession, message: Suspend) -> None:
     draft = Draft()
     if run.again:
         due = engine.book.sleep_till_retry(draft, run)
-        draft.then.append(lambda: engine.timer_set(due))
+        draft.then.append(lambda: engine.timer.set(due))
     if run.waits or run.again:
         engine.book.leave(draft, run, RunEvent.SUSPEND)
     else:

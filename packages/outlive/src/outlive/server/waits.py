@@ -142,7 +142,7 @@ class Waits:
     async def _early(self, run: LiveRun, topic: str, what: asks.Event) -> EventRow | None:
         after = 0
         least = max(run.row.event_no, run.row.seen.get(what.name, 0))
-        while page := await self._records.store.page("event", topic, after, PAGE):
+        while page := await self._records.page("event", topic, after, PAGE):
             after = page[-1].number
             for record in page:
                 event: EventRow = row_of(record, EventRow)
@@ -298,7 +298,7 @@ class Waits:
     async def _waiting(self, topic: str) -> list[tuple[WaitRow, int]]:
         after = 0
         found = []
-        while page := await self._records.store.page("wait", f"event:{topic}", after, PAGE):
+        while page := await self._records.page("wait", f"event:{topic}", after, PAGE):
             after = page[-1].number
             found += [(row_of(record, WaitRow), record.version) for record in page]
         return found
@@ -497,7 +497,7 @@ class Waits:
 
     async def _children(self, run: LiveRun) -> list[str]:
         asked: dict[str, str] = {}
-        for body in (await self._records.store.entries(run.row.no))[1:]:
+        for body in (await self._records.entries(run.row.no))[1:]:
             entry = msgspec.msgpack.decode(body, type=Stored)
             if entry.kind == "asked" and msgspec.msgpack.decode(entry.value)[0] == "child":
                 asked[entry.call] = effect_key(run.row.id, entry.call)
