@@ -1,0 +1,5 @@
+"""`python -m outlive`: the command line."""
+
+from outlive.commands import main
+
+main()
