@@ -51,6 +51,8 @@ class RunRow(_Row):
     """The encoded result or error, when final."""
     cause: str = ""
     """Why it needs attention."""
+    unsettled: int = 0
+    """Effects that were marked, and of which nobody knew that they had happened, when it left."""
     parent: str = ""
     parent_call: str = ""
     detached: bool = False

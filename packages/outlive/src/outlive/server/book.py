@@ -13,12 +13,12 @@ from typing import Final
 
 import msgspec
 
-from outlive.core.rows import EarlyRow, RunRow, WaitRow
+from outlive.core.rows import RunRow, WaitRow
 from outlive.core.tables import RUN, Run, RunEvent
 from outlive.server.live import LiveRun
-from outlive.server.numbers import Numbers
+from outlive.server.numbers import Numbers, instant
 from outlive.server.records import Draft, Records, row_of
-from outlive.store.api import Expect, Item, Key, Record
+from outlive.store.api import Item, Key
 from outlive.wire.native_v1 import Entry, Evict
 
 __all__ = ["HELD", "NIL", "Book", "Refusal", "Stored", "digest_of", "wait_key"]
@@ -72,6 +72,8 @@ class Book:
         self.fresh: dict[str, Fresh] = {}
         self.ready: Callable[[RunRow], None] = lambda _row: None
         """Told of a run that wants a worker, once that is durable."""
+        self.due: Callable[[int], None] = lambda _due_ms: None
+        """Told of each instant that a wait is filed under, once that is durable."""
         self.ended: Callable[[RunRow], None] = lambda _row: None
         """Told of a run whose end, or need of a person, is durable."""
 
@@ -127,7 +129,11 @@ class Book:
                 run.again[call] = msgspec.msgpack.decode(entry.value)[0]
             elif entry.kind == "asked":
                 run.waits[call] = msgspec.msgpack.decode(entry.value)[0]
+            elif entry.kind == "marked":
+                run.mark(call)
             elif entry.kind != "cancelling":
+                if entry.ok or entry.kind == "refused":
+                    run.unsettled.discard(call)
                 run.calls[call] = seq
                 run.waits.pop(call, None)
                 run.again.pop(call, None)
@@ -171,7 +177,7 @@ class Book:
 
     def expect(self, draft: Draft, run: LiveRun) -> None:
         """Make the commit only if the run's row is still what was read."""
-        draft.expect.append(Expect("run", run.row.id, run.version))
+        draft.need("run", run.row.id, run.version)
 
     def write(self, draft: Draft, run: LiveRun) -> None:
         """Write the row."""
@@ -218,7 +224,7 @@ class Book:
         draft.append.append(Item(row.no, 0, value))
 
         def then() -> None:
-            if len(self.fresh) < FRESH_MAX:
+            if len(value) <= FRESH_BYTES and len(self.fresh) < FRESH_MAX:
                 self.fresh[run_id] = Fresh(row, version, value)
             self.ready(row)
 
@@ -256,10 +262,10 @@ class Book:
             run.row.retry_ms = 0
             draft.drop("wait", wait_key(run.row.id, RETRY), 1)
 
-    def sleep_till_retry(self, draft: Draft, run: LiveRun) -> int:
-        """File the run under the instant of its next attempt, which is returned."""
+    def sleep_till_retry(self, draft: Draft, run: LiveRun) -> None:
+        """File the run under the instant of its next attempt."""
         row = run.row
-        row.retry_ms = due = min(run.again.values())
+        row.retry_ms = due = instant(min(run.again.values()), 1)
         wait = WaitRow(
             run=row.id,
             call=RETRY,
@@ -269,7 +275,7 @@ class Book:
             due_ms=due,
         )
         draft.put("wait", wait_key(row.id, RETRY), 0, wait, due_ms=due)
-        return due
+        draft.then.append(lambda: self.due(due))
 
     def leave(self, draft: Draft, run: LiveRun, event: RunEvent, *, evict: bool = True) -> None:
         """The run moves on without its session, if it has one; write what else changed before."""
@@ -277,6 +283,7 @@ class Book:
         row.state = RUN.after(row.state, event)
         row.asleep = event is RunEvent.SUSPEND
         row.session = ""
+        row.unsettled = len(run.unsettled)
         run.closing = True
         self.write(draft, run)
         session = run.session
@@ -333,6 +340,8 @@ class Book:
                 due_ms=due_ms,
             )
             draft.put("wait", wait_key(run.row.id, call), 0, wait, due_ms=due_ms, tag=tag)
+            if due_ms is not None:
+                draft.then.append(lambda: self.due(due_ms))
         run.waits[call] = kind
         self.entry(draft, run, "asked", call, value=_pack([kind, about, due_ms]))
         self.expect(draft, run)
@@ -341,6 +350,8 @@ class Book:
 RETRY: Final = ""
 """The call of the wait for the next attempt: it belongs to no one call."""
 FRESH_MAX: Final = 10_000
+FRESH_BYTES: Final = 16_384
+"""An input that is larger is read again when it is given out."""
 
 
 def wait_key(run_id: str, call: str) -> str:
@@ -351,9 +362,3 @@ def wait_key(run_id: str, call: str) -> str:
 def digest_of(value: bytes) -> str:
     """SHA-256 of an encoded value, in hex."""
     return hashlib.sha256(value).hexdigest()
-
-
-def early_row(record: Record) -> EarlyRow:
-    """The decision in a record."""
-    row: EarlyRow = row_of(record, EarlyRow)
-    return row

@@ -7,10 +7,9 @@ import copy
 
 from outlive.core.rows import RunRow
 from outlive.core.tables import RUN, Run, RunEvent
-from outlive.server.book import Book, Refusal
+from outlive.server.book import Book, Refusal, digest_of
 from outlive.server.live import LiveRun
 from outlive.server.records import Draft, gone, row_of
-from outlive.server.waits import input_differs
 from outlive.store.api import Key
 
 __all__ = ["Desk"]
@@ -40,7 +39,8 @@ class Desk:
                 self._book.commit(draft)
             else:
                 row = row_of(record, RunRow)
-                if row.app != app or input_differs(row, workflow, value):
+                was = (row.app, row.workflow, row.input_digest)
+                if was != (app, workflow, digest_of(value)):
                     raise Refusal(
                         f"run {run_id} exists with another workflow or input: ids are used once"
                     )
@@ -83,6 +83,7 @@ class Desk:
 
     async def supply(self, run_id: str, call: str, value: bytes) -> RunRow:
         """Give the result of a step whose own could not be stored; raises Refusal."""
+        await self._records.durable()  # what the record says is read from the store
         async with self._records.deciding:
             run = await self._book.known(run_id)
             entries = self._book.absorb(run, await self._records.entries(run.row.no))

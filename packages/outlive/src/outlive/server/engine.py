@@ -15,6 +15,7 @@ from outlive.core.rows import ApprovalRow, AppRow, RunRow, SessionRow
 from outlive.core.tables import Run
 from outlive.server.book import FINAL, Book, Refusal
 from outlive.server.desk import Desk
+from outlive.server.events import Sent
 from outlive.server.live import LiveRun, LiveSession
 from outlive.server.numbers import Numbers
 from outlive.server.ports import Clock, Link, SystemClock
@@ -23,7 +24,7 @@ from outlive.server.records import Records, gone, row_of
 from outlive.server.sessions import Leases, Sessions
 from outlive.server.talk import HANDLERS
 from outlive.server.timer import Timer
-from outlive.server.waits import Sent, Waits
+from outlive.server.waits import Waits
 from outlive.store.api import Key, Record, Store, StoreFault
 from outlive.wire.native_v1 import FromRunner, Hello, Refused
 
@@ -74,7 +75,7 @@ class Engine:
         )
         self.book.ready = self.queue.add
         self.book.ended = self._ended
-        self.waits.timer_set = self.timer.set
+        self.book.due = self.timer.set
 
     # --- opening, closing, faults ---
 
@@ -238,7 +239,10 @@ class Engine:
         reading = self.reading
         try:
             return await decide()
-        except (Refusal, StoreFault):
+        except Refusal:
+            await self.records.durable()  # the reason for it may not be, yet
+            raise
+        except StoreFault:
             raise
         except Exception as error:
             self.defect(reading, error)
@@ -311,15 +315,15 @@ class Engine:
         return await self._decided(lambda: self.waits.cancel(run_id))
 
     async def send(self, app: str, name: str, event_id: str, data: bytes) -> Sent:
-        """See Waits.send."""
-        return await self._decided(lambda: self.waits.send(app, name, event_id, data))
+        """See Events.send."""
+        return await self._decided(lambda: self.waits.events.send(app, name, event_id, data))
 
     async def decide(
         self, approval: str, *, approved: bool, by: str, comment: str, digest: str | None
     ) -> ApprovalRow:
-        """See Waits.decide."""
+        """See Approvals.decide."""
         return await self._decided(
-            lambda: self.waits.decide(
+            lambda: self.waits.approvals.decide(
                 approval, approved=approved, by=by, comment=comment, digest=digest
             )
         )
@@ -327,9 +331,9 @@ class Engine:
     async def decide_early(
         self, run_id: str, call: str, *, digest: str, approved: bool, by: str, comment: str
     ) -> None:
-        """See Waits.decide_early."""
+        """See Approvals.decide_early."""
         await self._decided(
-            lambda: self.waits.decide_early(
+            lambda: self.waits.approvals.decide_early(
                 run_id, call, digest=digest, approved=approved, by=by, comment=comment
             )
         )

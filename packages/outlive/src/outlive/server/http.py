@@ -12,6 +12,7 @@ import msgspec
 from outlive.core.rows import ApprovalRow
 from outlive.core.tables import Approval
 from outlive.server.engine import Engine, Refusal
+from outlive.server.names import checked
 from outlive.server.ports import TestClock
 from outlive.server.records import row_of
 from outlive.server.views import (
@@ -30,7 +31,6 @@ __all__ = ["ROUTES", "Handler", "Request"]
 T = TypeVar("T")
 Answer = tuple[int, Any]
 
-NAME_MAX: Final = 200
 WAIT_MAX_S: Final = 60.0
 LIMIT_MAX: Final = 1000
 
@@ -107,16 +107,6 @@ class ClockBody(msgspec.Struct, forbid_unknown_fields=True):
     advance_ms: int
 
 
-def checked(what: str, name: str) -> str:
-    """A name that can be kept; raises Refusal."""
-    if not name or len(name) > NAME_MAX or any(ord(char) < 32 for char in name):
-        raise Refusal(
-            f"{what} {name[:40]!r} will not do: 1 to {NAME_MAX} characters, no control characters",
-            400,
-        )
-    return name
-
-
 async def start_run(engine: Engine, request: Request) -> Answer:
     """POST /v1/runs."""
     body = request.read(StartBody)
@@ -177,6 +167,25 @@ async def send_event(engine: Engine, request: Request) -> Answer:
     data = from_json(bytes(body.data), "data")
     sent = await engine.send(checked("app", body.app), checked("name", body.name), event_id, data)
     return (201 if sent.new else 200), {"id": sent.id, "new": sent.new, "started": sent.started}
+
+
+async def list_apps(engine: Engine, request: Request) -> Answer:
+    """GET /v1/apps: what runners said of their apps, and the runners that are there."""
+    del request
+    apps: dict[str, Any] = {
+        name: {"workflows": row.workflows, "runners": []} for name, row in engine.apps.items()
+    }
+    for session in engine.sessions.all.values():
+        apps[session.app]["runners"].append(
+            {
+                "name": session.runner,
+                "session": session.id,
+                "connected": session.link is not None,
+                "running": len(session.runs),
+                "room": session.room,
+            }
+        )
+    return 200, {"apps": apps}
 
 
 async def list_approvals(engine: Engine, request: Request) -> Answer:
@@ -289,6 +298,7 @@ ROUTES: Final[dict[tuple[str, tuple[str, ...]], Handler]] = {
         ("POST", "/v1/runs/{run}/resume", resume_run),
         ("POST", "/v1/runs/{run}/steps/{call}", supply_step),
         ("POST", "/v1/runs/{run}/approvals/{call}", decide_early),
+        ("GET", "/v1/apps", list_apps),
         ("POST", "/v1/events", send_event),
         ("GET", "/v1/approvals", list_approvals),
         ("GET", "/v1/approvals/{approval}", show_approval),

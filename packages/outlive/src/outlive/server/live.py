@@ -89,10 +89,13 @@ class LiveRun:
         "given_at",
         "had",
         "loaded",
+        "marks",
         "row",
         "seq",
         "session",
+        "silent",
         "tries",
+        "unsettled",
         "version",
         "waits",
     )
@@ -115,14 +118,25 @@ class LiveRun:
         """Calls whose wait is about to be opened."""
         self.bodies: set[str] = set()
         """Calls whose body is running, as far as the runner said."""
+        self.marks: set[str] = set()
+        """Marks of effects that are recorded."""
+        self.unsettled: set[str] = set()
+        """Calls with a mark of which nobody knows yet that it happened."""
         self.loaded = True
         """Whether seq, calls, tries and waits are those of the record."""
         self.claimed = False
         """Whether that the session has it is durable."""
         self.dispatched = False
+        self.silent = False
+        """Whether it was given out and the runner has said nothing about it yet."""
         self.closing = False
         """Its leaving this session was decided: nothing it says counts any more."""
         self.given_at = 0
         """What `heard` of the session was when it was dispatched."""
         self.had = (-1, -1)
         """At the beat before: what the runner had, and what was durable."""
+
+    def mark(self, call: str) -> None:
+        """An effect is about to go out; `call` may name a trial behind `!`."""
+        self.marks.add(call)
+        self.unsettled.add(call.partition("!")[0])

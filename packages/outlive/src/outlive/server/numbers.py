@@ -13,10 +13,12 @@ from outlive.server.ports import Clock
 from outlive.server.records import Draft, Records, row_of
 from outlive.store.api import Key
 
-__all__ = ["Numbers"]
+__all__ = ["INSTANT_MAX", "Numbers", "instant"]
 
 BLOCK: Final = 4096
 AHEAD_MS: Final = 1000
+INSTANT_MAX: Final = 253_402_300_799_999
+"""The end of the year 9999: no instant is later."""
 
 
 class Numbers:
@@ -76,7 +78,16 @@ class Numbers:
         """The same to compare with, and to say to nobody: costs no commit when a second is over."""
         return max(self._time_ms, self._clock.wall_ms())
 
+    def due_ms(self, for_ms: int | None) -> int | None:
+        """The instant so long from now, which may be the last there is."""
+        return None if for_ms is None else instant(self.now_ms() + for_ms, self.now_ms())
+
     def _reserve(self) -> None:
         draft = Draft()
         self._version = draft.put("numbers", "", self._version, self._row)
         self._records.commit(draft)
+
+
+def instant(at_ms: int, least: int = 0) -> int:
+    """The instant, or the nearest that can be stored."""
+    return min(max(at_ms, least), INSTANT_MAX)

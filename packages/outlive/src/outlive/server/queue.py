@@ -194,7 +194,7 @@ class Queue:
             if size > FIRST_BYTES:
                 first = n
                 break
-        run.dispatched = True
+        run.dispatched = run.silent = True
         run.given_at = session.heard
         session.link.send(
             Dispatch(

@@ -15,7 +15,7 @@ import msgspec
 
 from outlive.core.rows import pack
 from outlive.server.committer import Committer
-from outlive.store.api import Commit, Expect, Item, Key, Record, Store, StoreFault
+from outlive.store.api import Commit, Due, Expect, Item, Key, Record, Store, StoreFault
 
 __all__ = ["Draft", "Records", "gone", "row_of"]
 
@@ -23,11 +23,12 @@ __all__ = ["Draft", "Records", "gone", "row_of"]
 class Draft:
     """A commit in the making. Each record it changes must still have the version that was read."""
 
-    __slots__ = ("append", "dropped", "drops", "expect", "puts", "then")
+    __slots__ = ("append", "dropped", "drops", "expect", "puts", "puts_at", "then")
 
     def __init__(self) -> None:
         self.expect: list[Expect] = []
         self.puts: list[Record] = []
+        self.puts_at: dict[tuple[str, str], int] = {}
         self.drops: list[Key] = []
         self.append: list[Item] = []
         self.then: list[Callable[[], None]] = []
@@ -45,10 +46,23 @@ class Draft:
         due_ms: int | None = None,
         tag: str = "",
     ) -> int:
-        """Write a row whose version was `version` (0: there was none); return the new one."""
-        self.expect.append(Expect(kind, key, version))
-        self.puts.append(Record(kind, key, version + 1, pack(row), due_ms, tag))
+        """Write a row whose version was `version` (0: there was none); return the new one.
+
+        A second time in one draft it stands in for the first.
+        """
+        record = Record(kind, key, version + 1, pack(row), due_ms, tag)
+        at = self.puts_at.setdefault((kind, key), len(self.puts))
+        if at == len(self.puts):
+            self.expect.append(Expect(kind, key, version))
+            self.puts.append(record)
+        else:
+            self.puts[at] = record
         return version + 1
+
+    def need(self, kind: str, key: str, version: int) -> None:
+        """Make it only if the record still has the version."""
+        if (kind, key) not in self.puts_at:
+            self.expect.append(Expect(kind, key, version))
 
     def drop(self, kind: str, key: str, version: int) -> None:
         """Remove a record."""
@@ -90,6 +104,12 @@ class Records:
     async def page(self, kind: str, tag: str | None, after: int, limit: int) -> list[Record]:
         """See Store: what is durable."""
         found = await self.store.page(kind, tag, after, limit)
+        self._check()
+        return found
+
+    async def due(self, until_ms: int, limit: int) -> list[Due]:
+        """See Store: what is durable."""
+        found = await self.store.due(until_ms, limit)
         self._check()
         return found
 

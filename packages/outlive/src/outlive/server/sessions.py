@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from outlive.core.rows import AppRow, SessionRow
 from outlive.core.tables import RUN, RunEvent, Session, SessionEvent
 from outlive.server.book import Book, Refusal
 from outlive.server.live import LiveRun, LiveSession
+from outlive.server.names import checked
 from outlive.server.ports import Clock, Link
 from outlive.server.queue import Queue
 from outlive.server.records import Draft
@@ -25,7 +27,9 @@ from outlive.wire.native_v1 import Entry, Evict, Have, Hello, Welcome
 
 __all__ = ["Leases", "Sessions"]
 
-NAME_MAX: Final = 200
+log = logging.getLogger("outlive.engine")
+
+ROOM_MAX: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +204,9 @@ class Sessions:
             run = session.runs.get(had.run)
             if run is None or run.row.epoch != had.epoch or run.closing:
                 continue
+            if had.seq > run.durable:
+                self._take_back(run)
+                continue
             if run.had[0] == had.seq and had.seq < run.had[1]:
                 await self._resend(session, run, had.seq)
             run.had = (had.seq, run.durable)
@@ -230,12 +237,19 @@ class Sessions:
                 continue
             if had is None or had.epoch != run.row.epoch:
                 await self._queue.dispatch(run)
+            elif had.seq > run.durable:
+                self._take_back(run)
             else:
                 await self._resend(session, run, had.seq)
         for had in have:
             now = session.runs.get(had.run)
             if (now is None or now.row.epoch != had.epoch) and session.link is not None:
                 session.link.send(Evict(had.run, had.epoch))
+
+    def _take_back(self, run: LiveRun) -> None:
+        """The runner has more of the record than is stored: it goes on from what was lost."""
+        log.warning("run %s was given more entries than are stored", run.row.id)
+        self.release(run, died=False, alone=False, evict=True)
 
     async def _resend(self, session: LiveSession, run: LiveRun, after: int) -> None:
         run.dispatched = False  # what becomes durable meanwhile must not overtake
@@ -285,7 +299,10 @@ class Sessions:
             draft.drop("session", session.id, session.version)
             self._book.commit(draft)
             runs = [run for run in session.runs.values() if not run.closing]
-            charged = [run for run in runs if run.bodies] if event is not GOODBYE else []
+            # Code outside of steps can end a process too: then its run had nothing said of it yet.
+            charged = [run for run in runs if run.bodies or run.silent]
+            if event is GOODBYE:
+                charged = []
             for run in runs:
                 self.release(run, died=run in charged, alone=len(charged) == 1)
             self.ending += 1
@@ -296,7 +313,7 @@ class Sessions:
     def _ended(self) -> None:
         self.ending -= 1
 
-    def release(self, run: LiveRun, *, died: bool, alone: bool) -> None:
+    def release(self, run: LiveRun, *, died: bool, alone: bool, evict: bool = False) -> None:
         """Take a run from its session."""
         row = run.row
         draft = Draft()
@@ -304,7 +321,7 @@ class Sessions:
             row.deaths += 1
             row.deaths_alone += alone
         if row.deaths_alone >= self._leases.deaths_max and RUN.allows(row.state, RunEvent.PARK):
-            calls = ", ".join(sorted(run.bodies))
+            calls = ", ".join(sorted(run.bodies)) or "its code, outside of a step"
             self._book.park(
                 draft,
                 run,
@@ -312,7 +329,7 @@ class Sessions:
                 f"last in {calls}",
             )
         else:
-            self._book.leave(draft, run, RunEvent.RELEASE, evict=False)
+            self._book.leave(draft, run, RunEvent.RELEASE, evict=evict)
         self._book.commit(draft)
 
 
@@ -321,16 +338,14 @@ GOODBYE: Final = SessionEvent.GOODBYE
 
 def check_names(hello: Hello) -> None:
     """Raises Refusal for names that cannot be kept."""
-    events = [event for triggers in hello.workflows.values() for event in triggers]
-    names = [hello.app, hello.runner, *hello.workflows, *events]
-    for name in names:
-        if not name or len(name) > NAME_MAX or any(ord(char) < 32 for char in name):
-            raise Refusal(
-                f"{name!r} is no name: use 1 to {NAME_MAX} characters without control characters",
-                400,
-            )
-    if not 1 <= hello.room <= 1_000_000:
-        raise Refusal(f"room {hello.room} is out of range: 1 to 1,000,000 runs at once", 400)
+    checked("app", hello.app)
+    checked("runner", hello.runner)
+    for workflow, triggers in hello.workflows.items():
+        checked("workflow", workflow)
+        for event in triggers:
+            checked("event", event)
+    if not 1 <= hello.room <= ROOM_MAX:
+        raise Refusal(f"room {hello.room} is out of range: 1 to {ROOM_MAX:,} runs at once", 400)
 
 
 def hashed(token: str) -> str:

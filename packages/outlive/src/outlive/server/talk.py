@@ -38,6 +38,7 @@ OUTCOMES: Final = {
     "cancelled": RunEvent.END_CANCELLED,
 }
 _pack = msgspec.msgpack.Encoder().encode
+TOO_LARGE: Final = _pack(["outlive:TooLarge", f"an error of more than {VALUE_MAX:,} bytes", None])
 
 
 def _owned(
@@ -51,6 +52,7 @@ def _owned(
         if session.link is not None:
             session.link.send(Evict(message.run, message.epoch))
         return None
+    run.silent = False
     return None if run.closing or not run.loaded or not engine.ready else run
 
 
@@ -95,6 +97,8 @@ def _done(engine: Engine, session: LiveSession, message: Done) -> None:
     )
     run.calls[call] = run.seq
     run.again.pop(call, None)
+    if run.unsettled and (message.ok or refused):
+        run.unsettled.discard(call)
     row = run.row
     if refused:
         book.park(draft, run, f"{call} happened and its result cannot be stored: supply one")
@@ -119,7 +123,8 @@ def _tried(engine: Engine, session: LiveSession, message: Tried) -> None:
     run.tries[message.call] = message.attempt
     run.again[message.call] = message.again_ms
     draft = Draft()
-    value = _pack([message.again_ms, message.error])
+    error = message.error if len(message.error) <= VALUE_MAX else TOO_LARGE
+    value = _pack([message.again_ms, error])
     engine.book.entry(
         draft, run, "tried", message.call, ok=False, value=value, attempt=message.attempt
     )
@@ -148,8 +153,7 @@ def _suspend(engine: Engine, session: LiveSession, message: Suspend) -> None:
         return
     draft = Draft()
     if run.again:
-        due = engine.book.sleep_till_retry(draft, run)
-        draft.then.append(lambda: engine.timer.set(due))
+        engine.book.sleep_till_retry(draft, run)
     if run.waits or run.again:
         engine.book.leave(draft, run, RunEvent.SUSPEND)
     else:
@@ -165,9 +169,13 @@ def _finish(engine: Engine, session: LiveSession, message: Finish) -> None:
     event = OUTCOMES.get(message.outcome)
     if run.row.state is Run.CANCELLING and event is RunEvent.COMPLETE:
         event = RunEvent.END_CANCELLED
+    cause = ""
     if event is None or not RUN.allows(run.row.state, event):
-        draft = Draft()
         cause = f"it ended as {message.outcome!r}, which a {run.row.state} run cannot"
+    elif len(message.value) > VALUE_MAX:
+        cause = f"its result has {len(message.value):,} bytes, the most is {VALUE_MAX:,}"
+    if cause or event is None:
+        draft = Draft()
         engine.book.park(draft, run, cause)
         engine.book.commit(draft)
     elif not run.row.parent and "approve" not in run.waits.values():

@@ -7,7 +7,7 @@ Instants are milliseconds since 1970, in UTC.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -56,6 +56,10 @@ KINDS: Final = {
 """What an entry says. Entry 0 is the input and travels in Dispatch."""
 
 
+Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+"""What can be stored; a frame with another number is none."""
+
+
 class _Message(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=True):
     pass
 
@@ -64,8 +68,8 @@ class Have(msgspec.Struct, array_like=True, frozen=True, forbid_unknown_fields=T
     """A run that a runner has; `seq` is the last entry that it received without a gap."""
 
     run: str
-    epoch: int
-    seq: int
+    epoch: Count
+    seq: Count
 
 
 # --- from a runner ------------------------------------------------------------------------------
@@ -78,7 +82,7 @@ class Hello(_Message, tag="hello", frozen=True):
     workflows: dict[str, list[str]]
     """Name of a workflow -> names of the events that start it."""
     runner: str
-    room: int
+    room: Count
     """Runs that it takes at once."""
     session: str = ""
     token: str = ""
@@ -91,7 +95,7 @@ class Hello(_Message, tag="hello", frozen=True):
 class Beat(_Message, tag="beat", frozen=True):
     """The runner lives; renews the lease of its session. What one side missed is sent again."""
 
-    number: int
+    number: Count
     have: list[Have] = []
     """The runs it has."""
 
@@ -104,7 +108,7 @@ class Started(_Message, tag="started", frozen=True):
     """A body begins: who is charged when the process dies. Not stored."""
 
     run: str
-    epoch: int
+    epoch: Count
     call: str
 
 
@@ -112,9 +116,9 @@ class Done(_Message, tag="done", frozen=True):
     """A step ended: `ok` and its encoded value, or its encoded error. Sent until answered."""
 
     run: str
-    epoch: int
+    epoch: Count
     call: str
-    attempt: int
+    attempt: Count
     ok: bool
     value: bytes
     refused: bool = False
@@ -125,18 +129,18 @@ class Tried(_Message, tag="tried", frozen=True):
     """An attempt failed and another one follows not before `again_ms`."""
 
     run: str
-    epoch: int
+    epoch: Count
     call: str
-    attempt: int
+    attempt: Count
     error: bytes
-    again_ms: int
+    again_ms: Count
 
 
 class Ask(_Message, tag="ask", frozen=True):
     """A wait, or a marker. What `about` holds depends on `kind`: see docs/protocol.md."""
 
     run: str
-    epoch: int
+    epoch: Count
     call: str
     kind: str
     about: bytes
@@ -147,16 +151,16 @@ class Suspend(_Message, tag="suspend", frozen=True):
     """Nothing goes on in this run until a wait is met; `seq` is the last entry that was seen."""
 
     run: str
-    epoch: int
-    seq: int
+    epoch: Count
+    seq: Count
 
 
 class Finish(_Message, tag="finish", frozen=True):
     """The code ended: a result, an error, or a cancel that was heard."""
 
     run: str
-    epoch: int
-    seq: int
+    epoch: Count
+    seq: Count
     outcome: str
     """`completed`, `failed` or `cancelled`."""
     value: bytes
@@ -166,7 +170,7 @@ class Park(_Message, tag="park", frozen=True):
     """The run cannot go on here and a person has to look; `cause` is one line."""
 
     run: str
-    epoch: int
+    epoch: Count
     cause: str
 
 
