@@ -36,6 +36,30 @@ unpack = msgspec.msgpack.decode
 NIL = b"\xc0"
 
 
+def _asks(call: str, kind: str, **about: Any) -> Callable[[w.Dispatch, int], w.FromRunner]:
+    return lambda given, epoch: w.Ask(given.run, epoch, call, kind, pack(about))
+
+
+SAID: dict[str, Callable[[w.Dispatch, int], w.FromRunner]] = {
+    "started": lambda given, epoch: w.Started(given.run, epoch, "s#0"),
+    "done": lambda given, epoch: w.Done(given.run, epoch, "s#0", 1, True, NIL),
+    "failed": lambda given, epoch: w.Done(given.run, epoch, "s#0", 1, False, NIL),
+    "refused": lambda given, epoch: w.Done(given.run, epoch, "s#0", 1, True, NIL, True),
+    "tried": lambda given, epoch: w.Tried(given.run, epoch, "s#0", 1, NIL, 0),
+    "sleep": _asks("e#0", "sleep", for_ms=1),
+    "event": _asks("e#0", "event", name="e"),
+    "emit": _asks("e#0", "emit", name="e", id="1", data=NIL),
+    "child": _asks("e#0", "child", workflow="flow", input=NIL),
+    "approve": _asks("e#0", "approve", title="t", details=NIL, digest="d"),
+    "mark": _asks("s#0", "mark", key="k", dialect="keyed"),
+    "nonsense": _asks("e#0", "nonsense"),
+    "suspend": lambda given, epoch: w.Suspend(given.run, epoch, given.last_seq),
+    "finish": lambda given, epoch: w.Finish(given.run, epoch, given.last_seq, "completed", NIL),
+    "park": lambda given, epoch: w.Park(given.run, epoch, "why"),
+}
+"""Every message about a run, for a run that was given and an epoch."""
+
+
 class InlineLoop(JumpLoop):
     """What is given to threads is done at once: nothing may jump while a thread is at work."""
 

@@ -16,6 +16,7 @@ class LiveSession:
         "alone",
         "app",
         "beat",
+        "catching_up",
         "heard",
         "id",
         "link",
@@ -57,6 +58,8 @@ class LiveSession:
         """Grows with each renewal, whoever sent it."""
         self.heard = 0
         """Beats of the runner itself."""
+        self.catching_up = False
+        """Whether what a beat asked for is still being sent."""
         self.renewed_s = now_s
         self.until_s: float | None = None
         """Until when it may come back; None: its connection is there."""

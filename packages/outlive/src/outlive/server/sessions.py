@@ -200,6 +200,15 @@ class Sessions:
     async def beat(self, session: LiveSession, have: list[Have]) -> None:
         """Send again what was missed, and give out again what never arrived."""
         session.heard += 1
+        if session.catching_up:
+            return  # it is slow to read; the next beat will do
+        session.catching_up = True
+        try:
+            await self._after_beat(session, have)
+        finally:
+            session.catching_up = False
+
+    async def _after_beat(self, session: LiveSession, have: list[Have]) -> None:
         for had in have:
             run = session.runs.get(had.run)
             if run is None or run.row.epoch != had.epoch or run.closing:
@@ -277,18 +286,23 @@ class Sessions:
                 # We were not looking ourselves: their beats may lie unread.
                 session.renewed_s = max(session.renewed_s, now - session.ttl_s / 2)
             if now - session.renewed_s > session.ttl_s:
-                await self.end(session, SessionEvent.LAPSE)
+                await self.end(session, SessionEvent.LAPSE, beat=session.beat)
 
     # --- ends ---
 
-    async def end(self, session: LiveSession, event: SessionEvent) -> None:
-        """The session is over: its runs go to others, charged if it died."""
+    async def end(
+        self, session: LiveSession, event: SessionEvent, *, beat: int | None = None
+    ) -> None:
+        """The session is over: its runs go to others, charged if it died.
+
+        With `beat`, only if that is still its last one when it comes to it.
+        """
         async with self._book.records.deciding:
             if session.id not in self.all:
                 return
             for run in list(session.runs.values()):
                 await self._book.fill(run)
-            if session.id not in self.all:
+            if session.id not in self.all or beat not in {None, session.beat}:
                 return
             session.happen(event)
             self.all.pop(session.id, None)

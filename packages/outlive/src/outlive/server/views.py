@@ -54,6 +54,9 @@ async def run_view(engine: Engine, row: RunRow) -> dict[str, Any]:
     view["deaths"] = row.deaths
     if row.parent:
         view["parent"] = row.parent
+    session = engine.sessions.all.get(row.session)
+    if session is not None:
+        view["holder"] = session.runner
     why, then = await _why(engine, row)
     if row.state not in FINAL:
         view["why"] = why
