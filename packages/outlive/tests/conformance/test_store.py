@@ -316,6 +316,7 @@ def test_what_was_applied_is_there_after_opening_again(both):
     for _ in range(3):
         run(store.close())
         run(store.open())
+        run(store.open())  # which is nothing
         assert everything(store, run) == before
 
 

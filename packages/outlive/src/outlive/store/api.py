@@ -98,7 +98,10 @@ class Store(Protocol):
     """
 
     async def open(self) -> None:
-        """Make it ready, with the tables of this version; raises StoreFault, StoreBusy."""
+        """Make it ready, with the tables of this version; nothing if it is.
+
+        Raises StoreFault, StoreBusy.
+        """
         ...
 
     async def close(self) -> None:

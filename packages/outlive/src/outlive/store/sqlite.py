@@ -1,50 +1,77 @@
 """One file: SQLite with a write-ahead log, a sync for each group of commits, one writer.
 
 Rows are written where the engine runs and only COMMIT, which waits for the disk, in a thread. The
-file is locked for as long as it is open: a second engine on it is refused.
+file is locked for as long as it is open: a second engine on it is refused. After anything went
+wrong in a group the connection is given up, since nobody can say what reached the disk; opening
+again reads what did, and syncs it before anything is built on it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
-from outlive.store.api import Commit, Due, Key, Record, StoreBusy, StoreFault
+from outlive.store.api import Commit, Due, Item, Key, Record, StoreBusy, StoreFault
 
-__all__ = ["SqliteStore"]
+__all__ = ["MIGRATIONS", "Migration", "SqliteStore"]
 
 T = TypeVar("T")
 
 APPLICATION_ID: Final = 0x6F75746C
 """`outl`: what a file of ours says it is."""
+
+
+class Migration(NamedTuple):
+    """Brings a file of one version to the next."""
+
+    name: str
+    sql: str
+
+
 MIGRATIONS: Final = (
-    """
-    CREATE TABLE records (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        kind TEXT NOT NULL,
-        key TEXT NOT NULL,
-        version INTEGER NOT NULL,
-        body BLOB NOT NULL,
-        due_ms INTEGER,
-        tag TEXT NOT NULL
-    ) STRICT;
-    CREATE UNIQUE INDEX records_by_key ON records (kind, key);
-    CREATE INDEX records_by_tag ON records (kind, tag, number);
-    CREATE INDEX records_by_due ON records (due_ms) WHERE due_ms IS NOT NULL;
-    CREATE TABLE entries (
-        run_no INTEGER NOT NULL,
-        seq INTEGER NOT NULL,
-        body BLOB NOT NULL,
-        PRIMARY KEY (run_no, seq)
-    ) STRICT;
-    """,
+    Migration(
+        "records and entries",
+        # A record's number is never given twice, or a page that goes on after it would miss one.
+        # Entries are an ordinary rowid table: without a rowid its commits cost 2.7 times as much.
+        """
+        CREATE TABLE records (
+            number INTEGER PRIMARY KEY AUTOINCREMENT,
+            kind TEXT NOT NULL,
+            key TEXT NOT NULL,
+            version INTEGER NOT NULL,
+            body BLOB NOT NULL,
+            due_ms INTEGER,
+            tag TEXT NOT NULL
+        ) STRICT;
+        CREATE UNIQUE INDEX records_by_key ON records (kind, key);
+        CREATE INDEX records_by_tag ON records (kind, tag, number);
+        CREATE INDEX records_by_due ON records (due_ms) WHERE due_ms IS NOT NULL;
+        CREATE TABLE entries (
+            run_no INTEGER NOT NULL,
+            seq INTEGER NOT NULL,
+            body BLOB NOT NULL,
+            PRIMARY KEY (run_no, seq)
+        ) STRICT;
+        """,
+    ),
 )
 """Number n brings a file of version n to version n + 1. Never changed, only added to."""
+
+CACHE_KIB: Final = 64 << 10
+CHECKPOINT_PAGES: Final = 4096
+"""Pages in the log from which on they are moved into the file, in the thread that commits."""
+LOG_BYTES: Final = 64 << 20
+"""What the log is cut back to after a group that needed more."""
+BUSY_TRIES: Final = 10
+BUSY_PAUSE_S: Final = 0.05
 
 VERSION_OF: Final = "SELECT version FROM records WHERE kind = ? AND key = ?"
 PUT: Final = """
@@ -83,59 +110,24 @@ class SqliteStore:
         self._connection: apsw.Connection | None = None
         self._lock = asyncio.Lock()
         self._thread: ThreadPoolExecutor | None = None
+        """What waits for the disk, one after another: opening, COMMIT, closing."""
 
     async def open(self) -> None:
-        """See `Store`."""
-        try:
-            self._connection = await asyncio.to_thread(self._connect)
-        except apsw.BusyError:
-            raise StoreBusy(
-                f"{self._path} is open in another engine: one file has one engine; stop that one "
-                "or use PostgreSQL for several"
-            ) from None
-        except apsw.Error as error:
-            raise StoreFault(f"{self._path} cannot be opened: {error}") from error
-        self._thread = ThreadPoolExecutor(1, "outlive-commit")
-
-    def _connect(self) -> apsw.Connection:
-        connection = apsw.Connection(str(self._path), vfs=self._vfs)
-        try:
-            # Before the first look at the file, which takes the lock that is then kept.
-            connection.pragma("locking_mode", "EXCLUSIVE")
-            connection.pragma("journal_mode", "WAL")
-            connection.pragma("synchronous", "FULL")
-            connection.pragma("cache_size", -65536)
-            connection.pragma("wal_autocheckpoint", 4096)
-            self._migrate(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
-
-    def _migrate(self, connection: apsw.Connection) -> None:
-        with connection:
-            connection.execute("CREATE TABLE IF NOT EXISTS outlive_lock (one INTEGER)")
-            version = connection.pragma("user_version")
-            identity = connection.pragma("application_id")
-            if identity not in {0, APPLICATION_ID} or version > len(MIGRATIONS):
-                raise StoreFault(
-                    f"{self._path} is not this program's (application {identity}, version "
-                    f"{version}; known up to {len(MIGRATIONS)}): use the outlive that made it"
-                )
-            for step in MIGRATIONS[version:]:
-                connection.execute(step)
-            connection.pragma("application_id", APPLICATION_ID)
-            connection.pragma("user_version", len(MIGRATIONS))
+        """See `Store`. A new file is made; its folder is not."""
+        async with self._lock:
+            if self._connection is None:
+                self._connection = await self._in_thread(self._connect)
 
     async def close(self) -> None:
         """See `Store`."""
         async with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
-                await asyncio.to_thread(connection.close)
-            if self._thread is not None:
-                self._thread.shutdown()
-                self._thread = None
+                await self._in_thread(_close, connection)
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                # Ends what was given up, too: the file is free on return.
+                await asyncio.to_thread(thread.shutdown)
 
     async def apply(self, batch: Sequence[Commit]) -> Sequence[bool]:
         """See `Store`."""
@@ -143,15 +135,18 @@ class SqliteStore:
             connection = self._open()
             try:
                 connection.execute("BEGIN IMMEDIATE")
+                before = connection.total_changes()
                 made = [_try(connection, commit) for commit in batch]
-                loop = asyncio.get_running_loop()
-                await loop.run_in_executor(self._thread, connection.execute, "COMMIT")
+                if connection.total_changes() == before:
+                    connection.execute("COMMIT")  # nothing to wait for
+                else:
+                    await self._in_thread(connection.execute, "COMMIT")
             except BaseException as error:
-                # Nobody can say what reached the disk; the connection is of no more use.
-                self._connection = None
-                connection.close(True)
-                if isinstance(error, apsw.Error):
-                    raise StoreFault(f"{self._path}: {error}") from error
+                self._give_up(connection)
+                # What is not SQLite's (a key that is no UTF-8, a number beyond 64 bits) is the
+                # caller's defect; but whoever waits for this group has to be told all the same.
+                if isinstance(error, Exception):
+                    raise self._fault(error) from error
                 raise
             return made
 
@@ -200,38 +195,162 @@ class SqliteStore:
             try:
                 return read(self._open())
             except apsw.Error as error:
-                raise StoreFault(f"{self._path}: {error}") from error
+                raise self._fault(error) from error
+
+    # --- opening and giving up ---
 
     def _open(self) -> apsw.Connection:
         if self._connection is None:
             raise StoreFault(f"{self._path} is not open")
         return self._connection
 
+    async def _in_thread(self, call: Callable[..., T], *args: Any) -> T:
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, "outlive-store")
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+
+    def _give_up(self, connection: apsw.Connection) -> None:
+        """Close it behind a COMMIT that may still be on its way if whoever waited was cancelled."""
+        self._connection = None
+        assert self._thread is not None
+        self._thread.submit(_close, connection)
+
+    def _connect(self) -> apsw.Connection:
+        try:
+            for _ in range(BUSY_TRIES):
+                try:
+                    return self._connect_once()
+                except apsw.BusyError:
+                    # Engines that start in one moment see each other's first lock and would all
+                    # give way; after a different pause for each, one is alone.
+                    time.sleep(random.uniform(0.1, 1) * BUSY_PAUSE_S)
+            return self._connect_once()
+        except apsw.BusyError:
+            raise StoreBusy(
+                f"{self._path} is open in another process: one file has one engine; stop that one "
+                "or use PostgreSQL for several"
+            ) from None
+        except apsw.Error as error:
+            raise self._fault(error) from error
+
+    def _connect_once(self) -> apsw.Connection:
+        connection = apsw.Connection(str(self._path.absolute()), vfs=self._vfs)
+        try:
+            # Before the first look at the file, which takes the lock that is then kept.
+            connection.pragma("locking_mode", "EXCLUSIVE")
+            # A file that is not ours stays as it is, down to its log.
+            log = Path(f"{self._path}-wal")
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, int(log.exists()))
+            version = self._version(connection)
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
+            connection.pragma("temp_store", "MEMORY")
+            connection.pragma("journal_mode", "WAL")
+            connection.pragma("synchronous", "FULL")
+            connection.pragma("cache_size", -CACHE_KIB)
+            connection.pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+            connection.pragma("journal_size_limit", LOG_BYTES)
+            self._migrate(connection, version)
+            # After a sync that failed, what the log reads like may not be on the disk; and what
+            # comes after it in the log would be lost with it.
+            connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except BaseException:
+            _close(connection)
+            raise
+        return connection
+
+    def _version(self, connection: apsw.Connection) -> int:
+        if connection.readonly("main"):
+            raise apsw.ReadOnlyError("it can only be read")
+        identity: int = connection.pragma("application_id")
+        version: int = connection.pragma("user_version")
+        (tables,) = next(connection.execute("SELECT count(*) FROM sqlite_schema"))
+        if identity != APPLICATION_ID and (identity or version or tables):
+            raise StoreFault(
+                f"{self._path} is another program's database (application id {identity:#x}, "
+                f"version {version}, {tables} tables and indexes): name another file"
+            )
+        if version > len(MIGRATIONS):
+            raise StoreFault(
+                f"{self._path} is of version {version}, and this outlive knows up to "
+                f"{len(MIGRATIONS)}: use the one that made it, or a newer one"
+            )
+        return version
+
+    def _migrate(self, connection: apsw.Connection, version: int) -> None:
+        if version == len(MIGRATIONS):
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        for migration in MIGRATIONS[version:]:
+            try:
+                connection.execute(migration.sql)
+            except apsw.SQLError as error:
+                raise StoreFault(
+                    f"{self._path} cannot be brought from version {version} to "
+                    f"{len(MIGRATIONS)}, it stays as it is: {migration.name}: {error}"
+                ) from error
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", len(MIGRATIONS))
+        connection.execute("COMMIT")
+
+    def _fault(self, error: Exception) -> StoreFault:
+        for kind, remedy in _REMEDIES:
+            if isinstance(error, kind):
+                return StoreFault(f"{self._path}: {error}: {remedy}")
+        return StoreFault(f"{self._path}: {error!r}")
+
+
+_REMEDIES: Final[tuple[tuple[type[Exception], str], ...]] = (
+    (apsw.FullError, "make room on its disk"),
+    (apsw.ReadOnlyError, "let this user write the file and its folder"),
+    (apsw.CantOpenError, "name a file, in a folder that is there and that this user may write"),
+    (apsw.NotADBError, "it is none of outlive's, or damaged; name another, or put a backup back"),
+    (apsw.CorruptError, "it is damaged; put a backup back"),
+    (apsw.IOError, "see to its disk"),
+)
+
+
+_THERE: Final = {apsw.SQLITE_CONSTRAINT_PRIMARYKEY, apsw.SQLITE_CONSTRAINT_UNIQUE}
+
 
 def _try(connection: apsw.Connection, commit: Commit) -> bool:
     execute = connection.execute
-    for kind, key, version in commit.expect:
-        row = next(execute(VERSION_OF, (kind, key)), None)
-        if (0 if row is None else row[0]) != version:
+    for expect in commit.expect:
+        row = next(execute(VERSION_OF, expect[:2]), None)
+        if (0 if row is None else row[0]) != expect.version:
             return False
-    # The expectations guard most commits; a savepoint guards what only a constraint refuses.
-    guarded = bool(commit.append)
+    # With its expectations met, only an entry that is there already can refuse a commit; and what
+    # is one statement is whole without a savepoint.
+    append = commit.append
+    guarded = len(append) > 1 or bool(append and (commit.put or commit.drop))
     if guarded:
         execute("SAVEPOINT one")
-    try:
-        for record in commit.put:
-            execute(PUT, record[:6])
-        for gone in commit.drop:
-            execute(DROP, gone)
-        for item in commit.append:
-            execute(APPEND, item)
-    except apsw.ConstraintError:
-        execute("ROLLBACK TO one")
-        execute("RELEASE one")
-        return False
+    for record in commit.put:
+        execute(PUT, record[:6])
+    for gone in commit.drop:
+        execute(DROP, gone)
+    made = _append(execute, append)
     if guarded:
+        if not made:
+            execute("ROLLBACK TO one")
         execute("RELEASE one")
+    return made
+
+
+def _append(execute: Callable[..., object], items: Sequence[Item]) -> bool:
+    try:
+        for item in items:
+            execute(APPEND, item)
+    except apsw.ConstraintError as error:
+        if getattr(error, "extendedresult", None) in _THERE:
+            return False
+        raise
     return True
+
+
+def _close(connection: apsw.Connection) -> None:
+    # What was answered is durable, whatever this says.
+    with contextlib.suppress(apsw.Error):
+        connection.close(True)
 
 
 def _record(row: tuple[Any, ...]) -> Record:
