@@ -16,12 +16,7 @@ from typing import Any, TypeVar
 __all__ = ["DiskThread"]
 
 T = TypeVar("T")
-_Todo = tuple[
-    Callable[..., Any],
-    tuple[Any, ...],
-    asyncio.AbstractEventLoop | None,
-    asyncio.Future[Any] | None,
-]
+_Todo = tuple[Callable[..., Any], tuple[Any, ...], asyncio.Future[Any] | None]
 
 
 class DiskThread:
@@ -35,14 +30,13 @@ class DiskThread:
 
     async def call(self, call: Callable[..., T], *args: Any) -> T:
         """Have it called; what it returned or raised. It is called even if this is cancelled."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._todo.put((call, args, loop, future))
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._todo.put((call, args, future))
         return await future
 
     def leave(self, call: Callable[..., object], *args: Any) -> None:
         """Have it called after all else, and nobody told."""
-        self._todo.put((call, args, None, None))
+        self._todo.put((call, args, None))
 
     def end(self) -> None:
         """Wait until everything was called; nothing can be given any more."""
@@ -51,17 +45,17 @@ class DiskThread:
 
     def _work(self) -> None:
         while (todo := self._todo.get()) is not None:
-            call, args, loop, future = todo
+            call, args, future = todo
             value: Any = None
             raised: BaseException | None = None
             try:
                 value = call(*args)
             except BaseException as error:  # noqa: BLE001  it is the caller's, in the other thread
                 raised = error
-            if loop is not None:
+            if future is not None:
                 with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
-                    loop.call_soon_threadsafe(_settle, future, value, raised)
-            del todo, args, value, raised, future, loop
+                    future.get_loop().call_soon_threadsafe(_settle, future, value, raised)
+            del todo, args, future, value, raised  # or they would live until the next call
 
 
 def _settle(future: asyncio.Future[Any], value: Any, raised: BaseException | None) -> None:
