@@ -164,9 +164,10 @@ class Client:
             response = connection.getresponse()
             status, data = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
+            why = str(error) or type(error).__name__
             raise EngineAway(
-                f"no answer from the engine at {self.engine}: {str(error) or type(error).__name__}; is "
-                "it running? (outlive up, outlive engine; OUTLIVE_ENGINE names another address)"
+                f"no answer from the engine at {self.engine}: {why}; is it running? (outlive up, "
+                "outlive engine; OUTLIVE_ENGINE names another address)"
             ) from error
         finally:
             connection.close()
