@@ -13,13 +13,13 @@ import contextlib
 import random
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import apsw
 
 from outlive.store.api import Commit, Due, Item, Key, Record, StoreBusy, StoreFault
+from outlive.store.thread import DiskThread
 
 __all__ = ["MIGRATIONS", "Migration", "SqliteStore"]
 
@@ -109,7 +109,7 @@ class SqliteStore:
         self._vfs = vfs
         self._connection: apsw.Connection | None = None
         self._lock = asyncio.Lock()
-        self._thread: ThreadPoolExecutor | None = None
+        self._thread: DiskThread | None = None
         """What waits for the disk, one after another: opening, COMMIT, closing."""
 
     async def open(self) -> None:
@@ -127,7 +127,7 @@ class SqliteStore:
             thread, self._thread = self._thread, None
             if thread is not None:
                 # Ends what was given up, too: the file is free on return.
-                await asyncio.to_thread(thread.shutdown)
+                await asyncio.to_thread(thread.end)
 
     async def apply(self, batch: Sequence[Commit]) -> Sequence[bool]:
         """See `Store`."""
@@ -206,14 +206,14 @@ class SqliteStore:
 
     async def _in_thread(self, call: Callable[..., T], *args: Any) -> T:
         if self._thread is None:
-            self._thread = ThreadPoolExecutor(1, "outlive-store")
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *args)
+            self._thread = DiskThread("outlive-store")
+        return await self._thread.call(call, *args)
 
     def _give_up(self, connection: apsw.Connection) -> None:
         """Close it behind a COMMIT that may still be on its way if whoever waited was cancelled."""
         self._connection = None
         assert self._thread is not None
-        self._thread.submit(_close, connection)
+        self._thread.leave(_close, connection)
 
     def _connect(self) -> apsw.Connection:
         try:
