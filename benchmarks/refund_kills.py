@@ -278,9 +278,10 @@ def figures(found: Sequence[Trial]) -> list[Figure]:
         reference += f"; at: {where}" if where else ""
         reference += f"; to the end {times[len(times) // 2]:.2f} s, at most {times[-1]:.2f} s"
         known = payee == "keyed"
-        holds = ok == len(these) and (extra == 0 if known else where in {"", AFTER})
+        out = {one.point for one in these if one.refunds != 1}
+        holds = ok == len(these) and out <= (set() if known else {BEFORE, AFTER})
         what = f"payee {'honours keys' if known else 'knows no keys'}, {target} killed"
-        wanted = "0" if known else f"only at: {AFTER}"
+        wanted = "0" if known else "while one is out"
         made.append(Figure(what, float(extra), "refunds extra", wanted, reference, holds))
     return made
 
