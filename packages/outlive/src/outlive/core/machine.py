@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Generic, TypeVar
 
 __all__ = ["Illegal", "Machine"]
@@ -28,6 +29,10 @@ class Machine(Generic[S, E]):
     first: S
     table: Mapping[S, Mapping[E, S]]
 
+    def __post_init__(self) -> None:
+        frozen = {state: MappingProxyType(dict(row)) for state, row in self.table.items()}
+        object.__setattr__(self, "table", MappingProxyType(frozen))
+
     def after(self, state: S, event: E) -> S:
         """The state that follows; raises Illegal."""
         followers = self.table.get(state)
@@ -40,8 +45,11 @@ class Machine(Generic[S, E]):
         return event in self.table.get(state, {})
 
     def final(self, state: S) -> bool:
-        """Whether nothing leads out of the state."""
-        return not self.table.get(state)
+        """Whether nothing leads out of the state; raises Illegal for what is no state of it."""
+        followers = self.table.get(state)
+        if followers is None:
+            raise Illegal(f"{self.name} has no state {state!r}")
+        return not followers
 
     def diagram(self) -> str:
         """The table as a Mermaid state diagram; events that lead to one state share an arrow."""

@@ -80,6 +80,7 @@ RUN: Final[Machine[Run, RunEvent]] = Machine(
         Run.WAITING: {
             RunEvent.WAKE: Run.QUEUED,
             RunEvent.CANCEL: Run.CANCELLING,
+            RunEvent.PARK: Run.NEEDS_ATTENTION,
         },
         # Clean-up steps still run, on a worker like any other; a completion is refused.
         Run.CANCELLING: {
@@ -91,6 +92,8 @@ RUN: Final[Machine[Run, RunEvent]] = Machine(
             RunEvent.FAIL: Run.FAILED,
             RunEvent.PARK: Run.NEEDS_ATTENTION,
         },
+        # One that was to be cancelled (`RunRow.cancelled`) goes on by CANCEL, and never to run as
+        # if nothing were: it cannot complete any more.
         Run.NEEDS_ATTENTION: {
             RunEvent.RESUME: Run.QUEUED,
             RunEvent.CANCEL: Run.CANCELLING,
@@ -129,7 +132,7 @@ STEP: Final[Machine[Step, StepEvent]] = Machine(
     "step",
     Step.ASKED,
     {
-        Step.ASKED: {StepEvent.BEGIN: Step.RUNNING},
+        Step.ASKED: {StepEvent.BEGIN: Step.RUNNING, StepEvent.DIE: Step.ASKED},
         Step.RUNNING: {
             StepEvent.RETURN: Step.DONE,
             StepEvent.RAISE: Step.RETRYING,
@@ -138,7 +141,12 @@ STEP: Final[Machine[Step, StepEvent]] = Machine(
             StepEvent.REFUSE: Step.REFUSED,
             StepEvent.DIE: Step.ASKED,
         },
-        Step.RETRYING: {StepEvent.BEGIN: Step.RUNNING, StepEvent.DIE: Step.RETRYING},
+        Step.RETRYING: {
+            StepEvent.BEGIN: Step.RUNNING,
+            # The code stopped waiting for it: it ends with its last error.
+            StepEvent.GIVE_UP: Step.FAILED,
+            StepEvent.DIE: Step.RETRYING,
+        },
         Step.REFUSED: {StepEvent.SUPPLY: Step.DONE},
         Step.DONE: {},
         Step.FAILED: {},
@@ -261,8 +269,12 @@ EFFECT: Final[Machine[Effect, EffectEvent]] = Machine(
             EffectEvent.MISS: Effect.ABSENT,
             EffectEvent.ASK: Effect.ASKING,
         },
-        Effect.ASKING: {EffectEvent.FIND: Effect.SETTLED, EffectEvent.MISS: Effect.ABSENT},
-        # A new trial has a new key.
+        Effect.ASKING: {
+            EffectEvent.FIND: Effect.SETTLED,
+            EffectEvent.MISS: Effect.ABSENT,
+            EffectEvent.REPEAT: Effect.MARKED,
+        },
+        # A new trial has a new key; it is begun for known absence, or because a person orders it.
         Effect.ABSENT: {EffectEvent.REPEAT: Effect.MARKED},
         Effect.SETTLED: {},
     },
