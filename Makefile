@@ -86,6 +86,7 @@ check: $(READY)
 	run lint-imports --no-logo --no-cache
 	run python scripts/check_figures.py
 	run python scripts/check_notebook.py
+	run python scripts/draw_machines.py --check
 	printf '\n%s' "$$summary"
 	exit $$failed
 

@@ -23,9 +23,13 @@ class Illegal(RuntimeError):
 
 @dataclass(frozen=True)
 class Machine(Generic[S, E]):
-    """`table` maps a state to its events and the states that follow; it begins in `first`."""
+    """`table` maps a state to its events and the states that follow; it begins in `first`.
+
+    `about` is one sentence on what this is a machine of.
+    """
 
     name: str
+    about: str
     first: S
     table: Mapping[S, Mapping[E, S]]
 

@@ -1,11 +1,6 @@
-"""The machines of the runtime. They decide; the engine stores what they decided and says so.
+"""The machines of the runtime: what may happen in each state, and what then follows.
 
-run       one workflow execution, from its start to its one final verdict
-step      one recorded unit of work in a run
-wait      what a run waits for without a worker: a time, an event, a child, a person
-approval  one question to a person, decided once
-effect    one change of the outside world: marked, perhaps unknown, settled
-session   one runner process's lifetime on an engine
+They decide; the engine stores what they decided and says so. docs/machines.md shows them.
 """
 
 from __future__ import annotations
@@ -62,6 +57,8 @@ class RunEvent(StrEnum):
 
 RUN: Final[Machine[Run, RunEvent]] = Machine(
     "run",
+    "One workflow execution, from its start to its one final verdict; once `cancelling` is "
+    "stored it cannot complete any more.",
     Run.QUEUED,
     {
         Run.QUEUED: {
@@ -130,6 +127,7 @@ class StepEvent(StrEnum):
 
 STEP: Final[Machine[Step, StepEvent]] = Machine(
     "step",
+    "One recorded unit of work in a run; what is recorded as ended is never run again.",
     Step.ASKED,
     {
         Step.ASKED: {StepEvent.BEGIN: Step.RUNNING, StepEvent.DIE: Step.ASKED},
@@ -173,6 +171,7 @@ class WaitEvent(StrEnum):
 
 WAIT: Final[Machine[Wait, WaitEvent]] = Machine(
     "wait",
+    "What a run waits for without a worker: a time, an event, a child, a person.",
     Wait.OPEN,
     {
         Wait.OPEN: {
@@ -208,6 +207,7 @@ class ApprovalEvent(StrEnum):
 
 APPROVAL: Final[Machine[Approval, ApprovalEvent]] = Machine(
     "approval",
+    "One question to a person, decided once.",
     Approval.PENDING,
     {
         Approval.PENDING: {
@@ -253,6 +253,8 @@ class EffectEvent(StrEnum):
 
 EFFECT: Final[Machine[Effect, EffectEvent]] = Machine(
     "effect",
+    "One change of the outside world: marked before it goes out, and settled, not repeated, "
+    "when its outcome is unknown.",
     Effect.PLANNED,
     {
         Effect.PLANNED: {EffectEvent.MARK: Effect.MARKED},
@@ -302,6 +304,7 @@ class SessionEvent(StrEnum):
 
 SESSION: Final[Machine[Session, SessionEvent]] = Machine(
     "session",
+    "One runner process's lifetime on an engine; a closed socket is suspicion, not death.",
     Session.LIVE,
     {
         Session.LIVE: {
