@@ -335,7 +335,7 @@ class Sessions:
             row.deaths += 1
             row.deaths_alone += alone
         if row.deaths_alone >= self._leases.deaths_max and RUN.allows(row.state, RunEvent.PARK):
-            calls = ", ".join(sorted(run.bodies)) or "its code, outside of a step"
+            calls = ", ".join(sorted(run.bodies)) or "its code or as a body began"
             self._book.park(
                 draft,
                 run,
