@@ -19,7 +19,7 @@ from typing import Final
 from outlive.client import Client
 from outlive.supervise.children import Child, Children, boot_s, how_it_ended
 from outlive.supervise.reports import Reports, Told
-from outlive.supervise.warden import confirm_death
+from outlive.supervise.lease import confirm_death
 from outlive.supervise.worker import CANNOT_LOAD
 
 __all__ = ["EngineOptions", "Up", "UpFailed"]
