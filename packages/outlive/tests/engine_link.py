@@ -237,6 +237,7 @@ class Told:
         self.up = False
         self.have: dict[str, w.Have] = {}
         """What it was given and was not told to let go of."""
+        self._epochs: dict[str, int] = {}
         self._beats = itertools.count(1)
         self._read = 0
         self._news = asyncio.Event()
@@ -327,6 +328,9 @@ class Told:
                     return message
             return None
 
+        return await self._until(found, within_s)
+
+    async def _until(self, found: Callable[[], Any], within_s: float = WITHIN_S) -> Any:
         async with asyncio.timeout(within_s):
             while (message := found()) is None:
                 self._news.clear()
@@ -349,7 +353,17 @@ class Told:
     # --- about a run that it was given ---
 
     async def given(self, run: str = "r1") -> w.Dispatch:
-        return await self.hear(w.Dispatch, run=run)
+        """The run as it was given out anew since this was last asked; passes over nothing."""
+
+        def found() -> w.Dispatch | None:
+            after = self._epochs.get(run, 0)
+            for message in self.heard:
+                if isinstance(message, w.Dispatch) and message.run == run and message.epoch > after:
+                    self._epochs[run] = message.epoch
+                    return message
+            return None
+
+        return await self._until(found)
 
     def done(self, given: w.Dispatch, call: str, value: Any = None, **more: Any) -> w.Done:
         fields = {"attempt": 1, "ok": True, "value": CODEC.encode(value), **more}
@@ -514,7 +528,9 @@ class Bench:
         """A runner, and a run that it has."""
         runner = await self.ready_runner(**options)
         await self.start(run)
-        return runner, await runner.given(run)
+        given = await runner.given(run)
+        runner.after()
+        return runner, given
 
     async def row(self, run: str = "r1") -> Any:
         return await self.engine.run(run)

@@ -224,7 +224,8 @@ class Book:
         draft.append.append(Item(row.no, 0, value))
 
         def then() -> None:
-            if len(value) <= FRESH_BYTES and len(self.fresh) < FRESH_MAX:
+            changed = self.records.coming("run", run_id)
+            if not changed and len(value) <= FRESH_BYTES and len(self.fresh) < FRESH_MAX:
                 self.fresh[run_id] = Fresh(row, version, value)
             self.ready(row)
 

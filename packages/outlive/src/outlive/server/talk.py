@@ -190,9 +190,7 @@ def _finish(engine: Engine, session: LiveSession, message: Finish) -> None:
 
 async def _end(engine: Engine, run: LiveRun, event: RunEvent, message: Finish) -> None:
     async with engine.records.deciding:
-        draft = Draft()
-        await engine.waits.end(draft, run, event, message.value, seq=message.seq)
-        engine.book.commit(draft)
+        await engine.waits.end(run, event, message.value, seq=message.seq)
 
 
 def _park(engine: Engine, session: LiveSession, message: Park) -> None:

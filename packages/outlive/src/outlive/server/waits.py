@@ -181,41 +181,37 @@ class Waits:
 
     # --- ends ---
 
-    async def end(
-        self,
-        draft: Draft,
-        run: LiveRun,
-        event: RunEvent,
-        value: bytes,
-        *,
-        seq: int | None = None,
-        known: Mapping[str, LiveRun] = {},
-    ) -> bool:
-        """The run's end with all that hangs on it: its questions, and a parent that waits.
-
-        With `seq`, only if that is still its last entry: else nothing is changed; whether it ended.
-        `known` are runs that the draft changes already.
-        """
+    async def end(self, run: LiveRun, event: RunEvent, value: bytes, *, seq: int) -> None:
+        """The end of a run that a session has, if `seq` is still its last entry."""
         row = run.row
         asked = [call for call, kind in run.waits.items() if kind == "approve"]
         people = await self._records.load(
             *[Key("approval", approval_id(row.id, call)) for call in asked],
             *[Key("wait", wait_key(row.id, call)) for call in asked],
         )
-        parent = None
-        if row.parent and not row.detached:
-            parent = known.get(row.parent) or await self._book.run(row.parent)
-        if (run.closing and run.session is not None) or seq not in {None, run.seq}:
-            return False
+        parent = await self._parent(row)
+        if run.closing or seq != run.seq:
+            return
+        draft = Draft()
         for approval, wait in zip(people[: len(asked)], people[len(asked) :], strict=True):
             self.approvals.withdraw(draft, approval, wait)
+        self._end(draft, run, event, value, parent)
+        self._book.commit(draft)
+
+    async def _parent(self, row: RunRow) -> LiveRun | None:
+        """Who waits for the run's end."""
+        return await self._book.run(row.parent) if row.parent and not row.detached else None
+
+    def _end(
+        self, draft: Draft, run: LiveRun, event: RunEvent, value: bytes, parent: LiveRun | None
+    ) -> None:
+        row = run.row
         row.value = value
         self._book.drop_waits(draft, run)
         self._book.leave(draft, run, event)
         if parent is not None and parent.row.state not in FINAL:
             ok = row.state is Run.COMPLETED
             self._book.meet(draft, parent, row.parent_call, ok=ok, value=value or _cancelled(row))
-        return True
 
     async def cancel(self, run_id: str) -> RunRow:
         """Have a run cancelled, and its children, in one commit.
@@ -223,47 +219,47 @@ class Waits:
         Raises Refusal if there is none or it has ended.
         """
         async with self._records.deciding:
+            first = await self._book.known(run_id)
+            parent = await self._parent(first.row)
+            known = {} if parent is None else {parent.row.id: parent}
+            todo = {run_id: first}
+            # All is read before anything is decided: runs that sessions have go on meanwhile.
+            unread = [first]
+            for run in unread:
+                ids = [child for child in await self._children(run) if child not in todo]
+                found = [child for child in await self._book.runs(ids) if child is not None]
+                todo |= {child.row.id: child for child in found}
+                unread += found
+            if first.row.state in FINAL:
+                raise Refusal(f"run {run_id} has ended already: {first.row.state}")
             draft = Draft()
-            shown = None
-            known: dict[str, LiveRun] = {}
-            todo = [run_id]
-            for one in todo:
-                run = await self._book.run(one)
-                if shown is None:
-                    _check_cancel(run_id, run)
-                if run is None or run.row.state in FINAL:
-                    continue
-                known[one] = run
-                todo += await self._cancel(draft, run, known)
-                shown = shown or copy.copy(run.row)
+            known |= todo
+            for run in todo.values():
+                self._cancel(draft, run, known)
+            shown = copy.copy(first.row)
             self._book.commit(draft)
         await self._records.durable()
-        assert shown is not None
         return shown
 
-    async def _cancel(self, draft: Draft, run: LiveRun, known: Mapping[str, LiveRun]) -> list[str]:
-        """Have one run cancelled; its children, which are to be cancelled too."""
+    def _cancel(self, draft: Draft, run: LiveRun, known: Mapping[str, LiveRun]) -> None:
         row = run.row
-        if row.state is Run.CANCELLING:
-            return []
-        children = await self._children(run)
-        if row.state in FINAL:
-            return []
         was = row.state
+        if was in FINAL or was is Run.CANCELLING:
+            return
         row.state = RUN.after(was, RunEvent.CANCEL)
         if row.epoch == 0:
-            await self.end(draft, run, RunEvent.END_CANCELLED, b"", known=known)
-            return children
+            parent = None if row.detached else known.get(row.parent)
+            self._end(draft, run, RunEvent.END_CANCELLED, b"", parent)
+            return
         if not row.cancelled:
             row.cancelled = True
             self._book.entry(draft, run, "cancelling", "")
         if row.asleep:
             self._book.wake(draft, run)
-            return children
+            return
         self._book.write(draft, run)
         if was is Run.NEEDS_ATTENTION:
             draft.then.append(lambda: self._book.ready(row))
-        return children
 
     async def _children(self, run: LiveRun) -> list[str]:
         """Ids of the runs that it has started and still waits for."""
@@ -298,13 +294,6 @@ def read(message: Ask) -> asks.What:
         except (msgspec.MsgspecError, RecursionError) as error:
             raise ValueError(f"emit: data is no value: {error}") from None
     return what
-
-
-def _check_cancel(run_id: str, run: LiveRun | None) -> None:
-    if run is None:
-        raise Refusal(f"there is no run {run_id}", 404)
-    if run.row.state in FINAL:
-        raise Refusal(f"run {run_id} has ended already: {run.row.state}")
 
 
 def _cancelled(row: RunRow) -> bytes:
