@@ -18,8 +18,8 @@ from typing import Final
 
 from outlive.client import Client
 from outlive.supervise.children import Child, Children, boot_s, how_it_ended
-from outlive.supervise.reports import Reports, Told
 from outlive.supervise.lease import confirm_death
+from outlive.supervise.reports import Reports, Told
 from outlive.supervise.worker import CANNOT_LOAD
 
 __all__ = ["EngineOptions", "Up", "UpFailed"]
