@@ -72,9 +72,7 @@ class Desk:
 
     def _resume(self, draft: Draft, run: LiveRun) -> RunRow:
         row = run.row
-        row.state = RUN.after(row.state, RunEvent.RESUME)
-        if row.cancelled:
-            row.state = RUN.after(row.state, RunEvent.CANCEL)
+        row.state = RUN.after(row.state, RunEvent.CANCEL if row.cancelled else RunEvent.RESUME)
         row.cause, row.deaths, row.deaths_alone = "", 0, 0
         self._book.write(draft, run)
         draft.then.append(lambda: self._book.ready(row))
