@@ -55,7 +55,14 @@ def cli() -> None:
 def main() -> None:
     """Run the command line; ends the process."""
     try:
-        status = cli.main(standalone_mode=False)
+        status = cli.main(prog_name="outlive", standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        status = error.exit_code
+    except click.UsageError as error:
+        path = error.ctx.command_path if error.ctx is not None else "outlive"
+        click.echo(f"outlive: {error.format_message()} ({path} --help)", err=True)
+        status = error.exit_code
     except click.ClickException as error:
         error.show()
         status = error.exit_code

@@ -14,6 +14,7 @@ import msgspec
 from outlive.client import DEFAULT_ENGINE, ApiRefused, Client, EngineAway
 
 __all__ = [
+    "CannotStart",
     "F",
     "address",
     "app_of",
@@ -49,16 +50,23 @@ app_option = click.option(
 )
 
 
-class _Fails(click.ClickException):
+class CannotStart(click.ClickException):
+    """It cannot start as it was told to; the message has the remedy."""
+
+    exit_code = 2
+
+    def show(self, file: Any = None) -> None:
+        """Print it."""
+        click.echo(f"outlive: {self.message}", file=file or sys.stderr)
+
+
+class _Fails(CannotStart):
     """The engine said no."""
 
     exit_code = REFUSED
 
-    def show(self, file: Any = None) -> None:
-        click.echo(f"outlive: {self.message}", file=file or sys.stderr)
 
-
-class _Away(_Fails):
+class _Away(CannotStart):
     """It said nothing."""
 
     exit_code = AWAY

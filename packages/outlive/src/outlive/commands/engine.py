@@ -9,7 +9,7 @@ from typing import Final
 
 import click
 
-from outlive.commands.common import F, address
+from outlive.commands.common import CannotStart, F, address
 
 __all__ = ["command", "engine_options"]
 
@@ -105,4 +105,4 @@ def command(
     try:
         run(options, ready)
     except (CannotServe, StoreFault) as error:
-        raise click.UsageError(str(error)) from None
+        raise CannotStart(str(error)) from None

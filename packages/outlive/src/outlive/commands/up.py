@@ -9,7 +9,7 @@ import signal
 
 import click
 
-from outlive.commands.common import address
+from outlive.commands.common import CannotStart, address
 from outlive.commands.engine import engine_options
 from outlive.commands.runner import runner_options
 
@@ -68,7 +68,7 @@ def command(
         asyncio.run(run())
     except UpFailed as error:
         if str(error):
-            raise click.UsageError(str(error)) from None
+            raise CannotStart(str(error)) from None
         raise click.exceptions.Exit(2) from None
 
 
