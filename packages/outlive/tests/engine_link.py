@@ -60,16 +60,20 @@ SAID: dict[str, Callable[[w.Dispatch, int], w.FromRunner]] = {
 """Every message about a run, for a run that was given and an epoch."""
 
 
-class InlineLoop(JumpLoop):
-    """What is given to threads is done at once: nothing may jump while a thread is at work."""
+class InlineThread:
+    """In place of the store's own thread: nothing may jump while that is at work."""
 
-    def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:
-        done = self.create_future()
-        try:
-            done.set_result(func(*args))
-        except BaseException as error:
-            done.set_exception(error)
-        return done
+    def __init__(self, name: str) -> None:
+        del name
+
+    async def call(self, call: Callable[..., Any], *args: Any) -> Any:
+        return call(*args)
+
+    def leave(self, call: Callable[..., Any], *args: Any) -> None:
+        call(*args)
+
+    def end(self) -> None:
+        """Nothing is left to do."""
 
 
 def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -77,7 +81,7 @@ def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
 
     @functools.wraps(test)
     def run(*args: Any, **options: Any) -> None:
-        loop = InlineLoop()
+        loop = JumpLoop()
         unseen: list[Any] = []
         loop.set_exception_handler(lambda _loop, context: unseen.append(context))
         try:
