@@ -17,6 +17,7 @@ from crashpoint.model import (
     FaultKind,
     Outcome,
     PersistOrder,
+    Takeover,
     at_fault,
     predict,
 )
@@ -45,6 +46,7 @@ def declaration_of(words: Mapping[str, str]) -> Declaration:
         persist_order=PersistOrder(words["persist_order"]),
         effect_mode=EffectMode(words["effect_mode"]),
         determinism=Determinism(words["determinism"]),
+        takeover=Takeover(words.get("takeover", Takeover.WHILE_ALIVE)),
     )
 
 

@@ -10,6 +10,7 @@ from crashpoint.model.declaration import (
     Durability,
     EffectMode,
     PersistOrder,
+    Takeover,
     every_declaration,
 )
 from crashpoint.model.digest import predictions_digest
@@ -34,6 +35,7 @@ __all__ = [
     "Predictions",
     "RowConflictError",
     "RowPrediction",
+    "Takeover",
     "as_json",
     "at_fault",
     "every_declaration",

@@ -1,6 +1,7 @@
 """What a row declares about itself, which is all that a prediction may see.
 
-Four closed questions, so that every possible declaration can be listed.
+Five closed questions, so that every possible declaration can be listed. The fifth came later: who
+does not answer it gives its first answer, and prints and pins what it did before.
 """
 
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ __all__ = [
     "Durability",
     "EffectMode",
     "PersistOrder",
+    "Takeover",
     "every_declaration",
 ]
 
@@ -58,6 +60,15 @@ class Determinism(StrEnum):
     """It does not: the action contains a value drawn during the call."""
 
 
+class Takeover(StrEnum):
+    """When another process may take a run over from one that stands still."""
+
+    WHILE_ALIVE = "while-alive"
+    """After a time-out, or when somebody says so: the first may be alive and go on later."""
+    AFTER_DEATH = "after-death"
+    """Once the first is dead; whoever is outside of it and sees it stand still ends it."""
+
+
 class DeclarationError(ValueError):
     """A declaration was made with something other than one of the declared words."""
 
@@ -74,6 +85,7 @@ class Declaration:
     persist_order: PersistOrder
     effect_mode: EffectMode
     determinism: Determinism
+    takeover: Takeover = Takeover.WHILE_ALIVE
 
     def __post_init__(self) -> None:
         """Refuse plain text: a misspelt word would be taken for one of the others."""
@@ -83,8 +95,14 @@ class Declaration:
                 raise DeclarationError(field, value, words)
 
     def words(self) -> dict[str, str]:
-        """Return field name -> printed word, in the order of the fields."""
-        return {field: str(getattr(self, field)) for field in FIELDS}
+        """Return field name -> printed word, in the order of the fields.
+
+        Without the takeover where it is the first answer: evidence pins the words of before.
+        """
+        words = {field: str(getattr(self, field)) for field in FIELDS}
+        if self.takeover is Takeover.WHILE_ALIVE:
+            del words["takeover"]
+        return words
 
 
 FIELDS: Mapping[str, type[StrEnum]] = MappingProxyType(
@@ -93,11 +111,12 @@ FIELDS: Mapping[str, type[StrEnum]] = MappingProxyType(
         "persist_order": PersistOrder,
         "effect_mode": EffectMode,
         "determinism": Determinism,
+        "takeover": Takeover,
     }
 )
 """Field name of a `Declaration` -> the words it may hold, in the order of the fields."""
 
 
 def every_declaration() -> tuple[Declaration, ...]:
-    """Return every declaration there is: the whole product, 2 x 2 x 3 x 2."""
-    return tuple(starmap(Declaration, product(Durability, PersistOrder, EffectMode, Determinism)))
+    """Return every declaration there is: the whole product, 2 x 2 x 3 x 2 x 2."""
+    return tuple(starmap(Declaration, product(*FIELDS.values())))

@@ -14,6 +14,7 @@ from crashpoint.model.declaration import (
     Durability,
     EffectMode,
     PersistOrder,
+    Takeover,
 )
 from crashpoint.model.words import Barrier, FaultKind, Outcome
 
@@ -81,10 +82,13 @@ def run_to(d: Declaration, barrier: Barrier) -> tuple[Process, World]:
 
 
 def interpret(d: Declaration, barrier: Barrier, fault: FaultKind) -> Outcome:
-    """Run the first process to `barrier`, let another recover, thaw the first if it is frozen."""
+    """Run the first process to `barrier`, let another recover, thaw the first if it is frozen.
+
+    One that was ended while it stood still is not there to be thawed.
+    """
     first, world = run_to(d, barrier)
     Process(d, world).run()
-    if fault is FaultKind.FREEZE:
+    if fault is FaultKind.FREEZE and d.takeover is not Takeover.AFTER_DEATH:
         first.run()
     return _judge([action for _, action in world.crossed])
 

@@ -15,6 +15,7 @@ from crashpoint.model.declaration import (
     Durability,
     EffectMode,
     PersistOrder,
+    Takeover,
 )
 from crashpoint.model.words import Barrier, FaultKind, Outcome
 
@@ -37,7 +38,7 @@ def predict(d: Declaration, barrier: Barrier, fault: FaultKind = FaultKind.KILL)
     never VOID, because a prediction certifies or is none.
     """
     at = at_fault(d, barrier)
-    first = _GOES_ON[fault] or at.effect_done
+    first = at.effect_done or (_GOES_ON[fault] and d.takeover is Takeover.WHILE_ALIVE)
     # Recovery skips an effect whose completion it reads, and executes every other one.
     second = not at.recorded
     if first and second:
@@ -71,8 +72,9 @@ _PASSED: Mapping[tuple[PersistOrder, Barrier], AtFault] = MappingProxyType(
     }
 )
 
-# A killed process never does what lay ahead of it. A thawed one does all of it, and does not
-# look at the store again, so it executes the effect sooner or later whatever others did.
+# A killed process never does what lay ahead of it, nor does one that was ended before another took
+# over. A thawed one does all of it, and does not look at the store again, so it executes the effect
+# sooner or later whatever others did.
 _GOES_ON: Mapping[FaultKind, bool] = MappingProxyType(
     {FaultKind.KILL: False, FaultKind.FREEZE: True}
 )

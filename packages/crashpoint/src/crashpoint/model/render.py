@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TypedDict
 
-from crashpoint.model.declaration import FIELDS, Declaration
+from crashpoint.model.declaration import FIELDS, Declaration, Takeover
 from crashpoint.model.predict import predict
 from crashpoint.model.words import Barrier, FaultKind
 
@@ -39,10 +39,15 @@ def as_json(rows: Mapping[str, Declaration], fault: FaultKind) -> Predictions:
 
 
 def table(rows: Mapping[str, Declaration], fault: FaultKind) -> str:
-    """Return the same as aligned text: a line of headings, then one line for each row."""
-    headings = ["row", *(field.replace("_", " ") for field in FIELDS), *(b.value for b in Barrier)]
-    lines = [headings]
+    """Return the same as aligned text: a line of headings, then one line for each row.
+
+    The takeover has a column if a row answers that question.
+    """
+    unasked = all(d.takeover is Takeover.WHILE_ALIVE for d in rows.values())
+    fields = [field for field in FIELDS if not (unasked and field == "takeover")]
+    lines = [["row", *(field.replace("_", " ") for field in fields), *(b.value for b in Barrier)]]
     for name, row in as_json(rows, fault)["rows"].items():
-        lines.append([name, *row["declaration"].values(), *row["predicted"].values()])
+        words = [str(getattr(rows[name], field)) for field in fields]
+        lines.append([name, *words, *row["predicted"].values()])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)

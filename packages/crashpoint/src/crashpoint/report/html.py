@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from crashpoint.model import Takeover
 from crashpoint.report import story
 from crashpoint.report.page import rendered
 from crashpoint.report.palette import MEANING
@@ -111,14 +112,19 @@ def _row(view: View, row: Mapping[str, Any], groups: _Groups) -> dict[str, Any]:
     return {
         "name": plain(row["name"]),
         "engine": plain(row["engine"]),
-        "declares": [row["declaration"][field] for field in _declared(view.document)],
+        # Only the takeover may be left out.
+        "declares": [
+            row["declaration"].get(field, Takeover.WHILE_ALIVE.value)
+            for field in _declared(view.document)
+        ],
         "predicted": list(row["predicted"].values()),
         "cells": [_cell(view, cell, groups) for cell in cells],
     }
 
 
 def _declared(document: Mapping[str, Any]) -> Sequence[str]:
-    return list(document["rows"][0]["declaration"])
+    """The questions that some row answers."""
+    return list(dict.fromkeys(field for row in document["rows"] for field in row["declaration"]))
 
 
 def _cell(view: View, cell: Cell, groups: _Groups) -> dict[str, Any]:

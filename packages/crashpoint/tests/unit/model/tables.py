@@ -53,6 +53,18 @@ FREEZE = {
 }
 """Control's name -> outcome at b0, b1, b2 under freeze."""
 
+FREEZE_ENDED = {
+    # The first process does what it did before the barrier and nothing after it, as if it had been
+    # killed there: whoever saw it stand still ended it before the second began.
+    "r_null": (E, DUP, DUP),
+    "r_dup": (E, DUP, E),
+    "r_lost": (E, LOST, E),
+    "r_idem": (E, E, E),
+    "r_diverge": (E, DIV, E),
+    "r_twophase": (E, E, E),
+}
+"""The same for what declares like a control, but is taken over after its death only."""
+
 CONTROLS = {
     "r_null": ("none", "after-effect", "naive", "reproducible"),
     "r_dup": ("journaled", "after-effect", "naive", "reproducible"),

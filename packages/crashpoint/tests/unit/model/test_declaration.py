@@ -1,4 +1,4 @@
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
@@ -9,6 +9,7 @@ from crashpoint.model import (
     Durability,
     EffectMode,
     PersistOrder,
+    Takeover,
     every_declaration,
 )
 
@@ -19,7 +20,7 @@ SOME = Declaration(
 
 def test_every_declaration_is_the_whole_product_once():
     every = every_declaration()
-    assert len(every) == len(set(every)) == 2 * 2 * 3 * 2
+    assert len(every) == len(set(every)) == 2 * 2 * 3 * 2 * 2
 
 
 def test_words_are_the_printed_ones_in_the_order_of_the_fields():
@@ -30,6 +31,12 @@ def test_words_are_the_printed_ones_in_the_order_of_the_fields():
         ("determinism", "drawn"),
     ]
     assert {type(word) for word in SOME.words().values()} == {str}
+
+
+def test_the_takeover_is_a_word_where_it_is_not_the_first_answer():
+    after_death = replace(SOME, takeover=Takeover.AFTER_DEATH)
+    assert after_death.words() == SOME.words() | {"takeover": "after-death"}
+    assert replace(after_death, takeover=Takeover.WHILE_ALIVE) == SOME
 
 
 def test_a_declaration_cannot_be_changed():
@@ -44,12 +51,12 @@ def test_a_declaration_cannot_be_changed():
         ("persist_order", "after-effect"),
         ("effect_mode", Durability.NONE),
         ("determinism", None),
+        ("takeover", "after-death"),
     ],
 )
 def test_anything_but_the_fields_own_enum_is_refused_with_value_and_remedy(field, value):
-    answers = {name: getattr(SOME, name) for name in SOME.words()} | {field: value}
     with pytest.raises(DeclarationError) as refused:
-        Declaration(**answers)
+        replace(SOME, **{field: value})
     text = str(refused.value)
     assert field in text
     assert repr(value) in text

@@ -17,6 +17,7 @@ from crashpoint.model import (
     FaultKind,
     Outcome,
     PersistOrder,
+    Takeover,
     every_declaration,
     interpret,
     predict,
@@ -34,6 +35,7 @@ EVERY_ENUM = {
         PersistOrder,
         EffectMode,
         Determinism,
+        Takeover,
     )
 }
 DECIDING = {name: EVERY_ENUM[name] for name in EVERY_ENUM if name != "Barrier"}

@@ -1,5 +1,6 @@
 import ast
 import importlib
+from dataclasses import replace
 from inspect import getsource
 from itertools import product
 
@@ -13,13 +14,14 @@ from crashpoint.model import (
     FaultKind,
     Outcome,
     PersistOrder,
+    Takeover,
     at_fault,
     every_declaration,
     interpret,
     predict,
 )
 from crashpoint.model.interpreter import run_to
-from unit.model.tables import FREEZE, KILL
+from unit.model.tables import FREEZE, FREEZE_ENDED, KILL
 
 EVERYWHERE = [*product(every_declaration(), Barrier)]
 
@@ -41,9 +43,22 @@ def test_the_controls_under_freeze(name):
 def test_total_and_never_void(fault):
     outcomes = {predict(d, barrier, fault) for d, barrier in EVERYWHERE}
     assert {type(outcome) for outcome in outcomes} == {Outcome}
-    # A thawed process always does the effect in the end, so nothing is lost to a freeze.
-    never = {Outcome.VOID} | ({Outcome.LOST} if fault is FaultKind.FREEZE else set())
-    assert outcomes == set(Outcome) - never
+    assert outcomes == set(Outcome) - {Outcome.VOID}
+
+
+def test_nothing_is_lost_to_a_freeze_where_the_thawed_process_goes_on():
+    while_alive = [(d, b) for d, b in EVERYWHERE if d.takeover is Takeover.WHILE_ALIVE]
+    outcomes = {predict(d, barrier, FaultKind.FREEZE) for d, barrier in while_alive}
+    assert outcomes == set(Outcome) - {Outcome.VOID, Outcome.LOST}
+
+
+@pytest.mark.parametrize("name", FREEZE_ENDED)
+def test_a_freeze_of_what_is_ended_before_it_is_taken_over(name):
+    declared = replace(S1_ROWS[name], takeover=Takeover.AFTER_DEATH)
+    predicted = tuple(predict(declared, barrier, FaultKind.FREEZE) for barrier in Barrier)
+    assert predicted == FREEZE_ENDED[name]
+    # Under kill the first is dead whatever is declared.
+    assert [predict(declared, b) for b in Barrier] == [predict(S1_ROWS[name], b) for b in Barrier]
 
 
 @pytest.mark.parametrize("fault", FaultKind)

@@ -1,10 +1,12 @@
 import hashlib
 import json
+from dataclasses import replace
 
 from crashpoint.model import (
     S1_ROWS,
     Barrier,
     FaultKind,
+    Takeover,
     as_json,
     predictions_digest,
     table,
@@ -32,6 +34,23 @@ def test_the_table_is_aligned_and_holds_the_declaration_first():
             ),
         )
     ]
+
+
+def test_the_takeover_has_a_column_where_a_row_answers_that_question():
+    ended = replace(S1_ROWS["r_dup"], takeover=Takeover.AFTER_DEATH)
+    heads, dup, new = table(
+        {"r_dup": S1_ROWS["r_dup"], "r_new": ended}, FaultKind.FREEZE
+    ).splitlines()
+    assert dup.split()[1:6] == [*S1_ROWS["r_dup"].words().values(), "while-alive"]
+    assert new.split()[1:] == [
+        *ended.words().values(),
+        "EXACTLY_ONCE",
+        "DUPLICATED",
+        "EXACTLY_ONCE",
+    ]
+    assert "takeover" in heads
+    rows = as_json({"r_new": ended}, FaultKind.FREEZE)["rows"]
+    assert rows["r_new"]["declaration"]["takeover"] == "after-death"
 
 
 def test_the_table_of_no_rows_is_its_headings():
