@@ -121,7 +121,7 @@ def test_3_a_second_owner_shuts_out_the_first(tmp_path, marks):
 
 
 def test_4_a_completed_step_returns_what_it_returned(tmp_path, marks):
-    """Killed in the middle of a run of steps, again and again: each completed one ran once, and types are kept."""
+    """Killed in the middle again and again: each completed step ran once, and types are kept."""
     rng = random.Random(4)
     with up(APP, "--ttl", "60", "--grace", "60", cwd=tmp_path, runners=3) as one:
         run = one.client.start("steps", STEPS, app="programs")
