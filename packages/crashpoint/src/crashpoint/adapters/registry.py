@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from crashpoint.adapters.controls import Controls
 from crashpoint.adapters.langgraph import LangGraph
+from crashpoint.adapters.outlive import Outlive
 from crashpoint.model import Declaration
 from crashpoint.pipeline.contract import Adapter, Row
 
@@ -17,7 +18,7 @@ __all__ = ["adapters", "all_rows", "find_row"]
 @cache
 def adapters() -> Mapping[str, Adapter]:
     """The adapters, by name."""
-    known: tuple[Adapter, ...] = (Controls(), LangGraph())
+    known: tuple[Adapter, ...] = (Controls(), LangGraph(), Outlive())
     return MappingProxyType({adapter.name: adapter for adapter in known})
 
 
