@@ -79,7 +79,10 @@ class Runner:
         self._stops = 0
 
     def on_session(self, callback: OnSession) -> OnSession:
-        """Have `callback(session, token, ttl_ms)` called whenever the engine names the session."""
+        """Have `callback(session, token, ttl_ms)` called whenever the engine names the session.
+
+        And with ("", "", 0) before it says goodbye: from then on there is nothing to renew.
+        """
         self._on_session = callback
         return callback
 

@@ -36,7 +36,7 @@ from outlive.wire.native_v1 import (
 __all__ = ["OnSession", "Session"]
 
 OnSession = Callable[[str, str, int], object]
-"""Told a session's id, its token and its ttl in milliseconds."""
+"""Told a session's id, its token and its ttl in milliseconds; all empty before a goodbye."""
 
 GONE_MAX: Final = 10_000
 _log = logging.getLogger("outlive.sdk")
@@ -221,6 +221,9 @@ class Session:
         """End the session: everything is dropped, and the engine gives it to others."""
         self._drop_all()
         self.over = True
+        if self._on_session is not None:
+            # Whoever renews the lease must not take what the engine says after it for a loss.
+            self._on_session("", "", 0)
         if self.welcomed:
             self._out.append(Bye())
             self.output()

@@ -65,17 +65,19 @@ class Keeper:
         self._process = process
         self._engine = engine
         self._lease: _Lease | None = None
-
-    @property
-    def told(self) -> Told | None:
-        """The session that is held, if there is one."""
-        return None if self._lease is None else self._lease.told
+        self.told: Told | None = None
+        """The last session that the process had."""
 
     def hold(self, told: Told) -> None:
         """The process has this session from now on."""
+        self.told = told
         # The engine counts from its answer to the worker, which came before this line.
         ttl_s = told.ttl_ms / 1000
         self._lease = _Lease(told, boot_s() + ttl_s - _margin_s(ttl_s) - _told_late_s(ttl_s))
+
+    def let_go(self) -> None:
+        """It is about to say goodbye: there is nothing to renew, and it may end in peace."""
+        self._lease = None
 
     async def run(self) -> None:
         """Renew in good time; kill when that did not work out in time. Until it has ended."""

@@ -148,6 +148,8 @@ class Warden:
                 if told.session:
                     keeper.hold(told)
                     self._report(told)
+                else:
+                    keeper.let_go()
 
         loop.add_reader(reading, read)
         keeping = loop.create_task(keeper.run())

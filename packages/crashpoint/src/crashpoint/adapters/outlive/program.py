@@ -55,7 +55,7 @@ async def _until_result(runner: Runner, client: Client, run: str) -> Any:
 
 
 def _teller(warden: str) -> Callable[[str, str, int], None]:
-    """What tells the warden of a session and returns once it keeps the lease."""
+    """What tells the warden of a session, or of its end, and returns once it knows."""
 
     def tell(session: str, token: str, ttl_ms: int) -> None:
         with socket.socket(socket.AF_UNIX) as line:

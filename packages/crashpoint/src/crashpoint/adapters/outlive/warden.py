@@ -80,7 +80,10 @@ class Warden:
                 task = asyncio.create_task(self._keep(process, self._keepers[pid]))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
-            self._keepers[pid].hold(Told(pid, session, token, ttl_ms))
+            if session:
+                self._keepers[pid].hold(Told(pid, session, token, ttl_ms))
+            else:
+                self._keepers[pid].let_go()
             writer.write(b"\n")
             await writer.drain()
         writer.close()
