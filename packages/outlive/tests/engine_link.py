@@ -85,7 +85,7 @@ def jumping(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., Non
         unseen: list[Any] = []
         loop.set_exception_handler(lambda _loop, context: unseen.append(context))
         try:
-            loop.run_until_complete(asyncio.wait_for(test(*args, **options), 3_000_000))
+            loop.run_until_complete(asyncio.wait_for(test(*args, **options), 20_000))
         finally:
             for task in asyncio.all_tasks(loop):
                 task.cancel()
@@ -123,6 +123,7 @@ class Watched:
         self.opens = 0
         self._gate = asyncio.Event()
         self._gate.set()
+        self._never = asyncio.Event()
 
     def hold(self) -> None:
         self._gate.clear()
@@ -132,7 +133,7 @@ class Watched:
 
     async def _alive(self) -> None:
         if self.dead:
-            await asyncio.Event().wait()
+            await self._never.wait()
 
     async def open(self) -> None:
         self.opens += 1
@@ -472,6 +473,7 @@ class Bench:
         self.leases = Leases(**leases)
         self.clock = JumpClock(asyncio.get_running_loop())
         self.runners: list[Any] = []
+        self._dead: list[Engine] = []
         self.defects: list[str] = []
         """What the engine had to say of itself; none may be left at the end."""
 
@@ -499,9 +501,11 @@ class Bench:
     async def kill(self) -> None:
         """The engine's process dies, and one that knows only the store takes its place."""
         engine, self.store.dead = self.engine, True
+        self._dead.append(engine)
         engine._closed, engine.ready = True, False
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            if task in engine._tasks:
+        engine.timer.stop()
+        for task in (*engine._tasks, engine.records.committer._task):
+            if task is not None:
                 task.cancel()
         for runner in self.runners:
             runner.cut()
