@@ -58,7 +58,7 @@ def test_a_stopped_engine_is_ended_when_it_is_told_to_stop(tmp_path):
         with watched(engine) as gone:
             os.kill(engine, signal.SIGSTOP)
             one.program.send(signal.SIGTERM)
-            one.program.send(signal.SIGTERM)
+            one.program.send(signal.SIGINT)
             gone(20)
 
 

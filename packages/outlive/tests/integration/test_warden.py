@@ -157,7 +157,7 @@ def test_told_twice_it_ends_at_once(tmp_path, marks):
             written(marks, 2)
             with watched(worker) as gone:
                 runner.send(signal.SIGTERM)
-                runner.send(signal.SIGTERM)
+                runner.send(signal.SIGINT)  # another one: two of a kind may count as one
                 gone(5)
             assert runner.wait() == 0
 
