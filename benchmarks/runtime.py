@@ -24,6 +24,7 @@ from typing import Any, Final
 import uvloop
 from runtime_rig import Client, Rig, Worker, commits_ms, median, quantile, syncs_ms
 
+import outlive
 from crashpoint.harness.bench import Figure, table, write
 from crashpoint.procs.run_folder import RunFolder, run_folder
 
@@ -340,7 +341,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         settings = ["--rounds", options.rounds, "--kills", options.kills]
         settings += ["--sleepers", options.sleepers, "--out", os.path.relpath(options.out)]
         command = shlex.join(["python", "benchmarks/runtime.py", *map(str, settings)])
-        write(options.out, command, found, asdict(measured))
+        package = Path(outlive.__file__).parent
+        write(options.out, command, found, asdict(measured), package=package)
     return 0 if all(figure.holds is not False for figure in found) else 1
 
 

@@ -575,7 +575,7 @@ class Bench:
         return row
 
     async def http(
-        self, method: str, path: str, body: Any = None, *, key: str = "", **query: Any
+        self, method: str, path: str, body: Any = None, *, raw_query: bytes = b"", **query: Any
     ) -> tuple[int, Any]:
         """What the HTTP API answers."""
         raw = (
@@ -595,8 +595,8 @@ class Bench:
             "method": method,
             "path": path,
             "raw_path": quote(path, safe="/%").encode(),
-            "query_string": asked.encode(),
-            "headers": [(b"authorization", b"Bearer " + key.encode())] if key else [],
+            "query_string": raw_query or asked.encode(),
+            "headers": [],
         }
         await Asgi(self.engine)(scope, receive, send)
         return said[0]["status"], json.loads(said[1]["body"])

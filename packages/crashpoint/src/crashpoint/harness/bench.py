@@ -45,13 +45,23 @@ def table(figures: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
-def write(path: Path, command: str, figures: Sequence[Figure], measured: Mapping[str, Any]) -> None:
-    """Write the evidence file, closed by a ledger of its own. Raises OSError and LedgerFault."""
+def write(
+    path: Path,
+    command: str,
+    figures: Sequence[Figure],
+    measured: Mapping[str, Any],
+    *,
+    package: Path | None = None,
+) -> None:
+    """Write the evidence file, closed by a ledger of its own. Raises OSError and LedgerFault.
+
+    `package` is the folder of what was measured, if that is not crashpoint.
+    """
     body = {
         "format": FORMAT,
         "kind": "bench",
         "name": path.stem,
-        **context(),
+        **context(package),
         "command": command,
         "figures": [asdict(figure) for figure in figures],
         "measured": measured,

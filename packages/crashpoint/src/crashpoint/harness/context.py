@@ -16,7 +16,7 @@ from typing import Any, Final
 import crashpoint
 from crashpoint.canonical import digest
 
-__all__ = ["command_line", "context", "subject_context"]
+__all__ = ["command_line", "context", "source_of", "subject_context"]
 
 PACKAGE: Final = Path(crashpoint.__file__).parent
 LOCK_NAME: Final = "requirements.lock"
@@ -27,11 +27,14 @@ def command_line(module: str, arguments: Sequence[str]) -> str:
     return shlex.join(["python", "-m", module, *map(_relative, arguments)])
 
 
-def context() -> dict[str, Any]:
-    """Source digest and whether it was clean, lock digest, machine, start time (UTC)."""
+def context(package: Path | None = None) -> dict[str, Any]:
+    """Source digest and whether it was clean, lock digest, machine, start time (UTC).
+
+    `package` is the folder of what was measured, if that is not crashpoint itself.
+    """
     return {
         "crashpoint": crashpoint.__version__,
-        "source": {"digest": _source_digest(), **_revision()},
+        "source": source_of(package or PACKAGE),
         "lock": _lock_digest(),
         "machine": {
             "cpu": _cpu(),
@@ -44,11 +47,28 @@ def context() -> dict[str, Any]:
     }
 
 
+def source_of(package: Path) -> dict[str, Any]:
+    """Digest of a package's files; commit and cleanliness of its folder where it is in git."""
+    return {"digest": _source_digest(package), **_revision(package)}
+
+
 def subject_context(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """What a zygote read about itself, without this machine's folders, and whether it is locked."""
+    """What a zygote read about itself, without this machine's folders, and whether it is locked.
+
+    What lies in this repository is pinned by its source instead of a version.
+    """
     versions = dict(facts["versions"])
     locked = _locked_versions()
-    unlocked = sorted(name for name, version in versions.items() if locked.get(name) != version)
+    sources = {
+        name: source_of(folder)
+        for name in sorted(versions)
+        if (folder := _in_repository(facts["modules"].get(name))) is not None
+    }
+    unlocked = sorted(
+        name
+        for name, version in versions.items()
+        if locked.get(name) != version and name not in sources
+    )
     modules = {
         name: _without_prefix(path, facts["prefixes"]) for name, path in facts["modules"].items()
     }
@@ -57,6 +77,7 @@ def subject_context(facts: Mapping[str, Any]) -> dict[str, Any]:
         "implementation": facts["implementation"],
         "versions": versions,
         "modules": modules,
+        "sources": sources,
         "unlocked": unlocked,
     }
 
@@ -70,25 +91,35 @@ def _relative(argument: str) -> str:
     return argument.removesuffix(path) + os.path.relpath(path)
 
 
-def _source_digest() -> str:
+def _in_repository(module: str | None) -> Path | None:
+    """The folder of a package that lies in this repository and was not installed into it."""
+    lock = _lock_file()
+    if module is None or lock is None:
+        return None
+    path = Path(module)
+    ours = path.is_relative_to(lock.parent) and "site-packages" not in path.parts
+    return path.parent if ours and path.name == "__init__.py" else None
+
+
+def _source_digest(package: Path) -> str:
     files = sorted(
-        path for path in PACKAGE.rglob("*") if path.is_file() and "__pycache__" not in path.parts
+        path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts
     )
     return digest(
         {
-            path.relative_to(PACKAGE).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+            path.relative_to(package).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in files
         }
     )
 
 
-def _revision() -> dict[str, Any]:
+def _revision(package: Path) -> dict[str, Any]:
     """Commit and cleanliness of the package's folder, where it lies in a git checkout."""
 
     def git(*arguments: str) -> str | None:
         try:
             done = subprocess.run(
-                ["git", "-C", str(PACKAGE), *arguments],
+                ["git", "-C", str(package), *arguments],
                 capture_output=True,
                 text=True,
                 check=False,

@@ -81,6 +81,9 @@ def _verify_matrix(document: Mapping[str, Any]) -> Checked:
         warnings.append("PARTIAL: the run was interrupted")
     warnings += _unclean(document)
     for engine, facts in document["engines"].items():
+        for name, source in facts["subject"].get("sources", {}).items():
+            if source["clean"] is not True:
+                warnings.append(f"{engine} ran with uncommitted changes in {name}")
         unlocked = facts["subject"]["unlocked"]
         if unlocked:
             warnings.append(f"unlocked: {engine} ran with other versions of {', '.join(unlocked)}")

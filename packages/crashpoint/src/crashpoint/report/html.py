@@ -217,6 +217,12 @@ def _context(view: View) -> Iterator[tuple[str, str]]:
     clean = {True: "clean", False: "with uncommitted changes", None: "no git checkout"}
     yield "commit", f"{source['commit'] or 'none'} ({clean[source['clean']]})"
     yield "source", f"sha256:{source['digest']}"
+    for facts in document["engines"].values():
+        for name, its in facts["subject"].get("sources", {}).items():
+            yield (
+                f"source of {plain(name)}",
+                plain(f"sha256:{its['digest']} ({clean[its['clean']]})"),
+            )
     yield "lock", f"sha256:{document['lock']}" if document["lock"] else "none"
     yield "predictions", f"sha256:{document['predictions']}"
     yield "receipt", document["receipt"]

@@ -218,6 +218,9 @@ class View:
             if facts["subject"]["unlocked"]:
                 names = ", ".join(map(plain, facts["subject"]["unlocked"]))
                 remarks.append(f"unlocked: {plain(engine)} ran with other versions of {names}")
+            for name, source in facts["subject"].get("sources", {}).items():
+                if source["clean"] is not True:
+                    remarks.append(f"{plain(engine)} ran with uncommitted changes in {plain(name)}")
         return remarks
 
 

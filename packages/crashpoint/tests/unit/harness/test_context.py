@@ -10,7 +10,7 @@ import pytest
 import crashpoint
 from crashpoint.canonical import canonical
 from crashpoint.harness import context as context_module
-from crashpoint.harness.context import command_line, context, subject_context
+from crashpoint.harness.context import command_line, context, source_of, subject_context
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,10 @@ def test_the_context_is_evidence():
         assert folder not in text
 
 
-def test_the_source_digest_follows_the_source(tmp_path, monkeypatch):
+def test_the_source_digest_follows_the_source(tmp_path):
     def digest():
-        return context_module._source_digest()
+        return source_of(tmp_path)["digest"]
 
-    monkeypatch.setattr(context_module, "PACKAGE", tmp_path)
     (tmp_path / "a.py").write_text("one")
     first = digest()
     (tmp_path / "__pycache__").mkdir()
@@ -66,11 +65,14 @@ def test_the_source_digest_follows_the_source(tmp_path, monkeypatch):
 
 
 def test_outside_of_a_checkout_cleanliness_is_unknown(tmp_path, monkeypatch):
-    monkeypatch.setattr(context_module, "PACKAGE", tmp_path)
+    def revision():
+        found = source_of(tmp_path)
+        return found["commit"], found["clean"]
+
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path.parent))
-    assert context_module._revision() == {"commit": None, "clean": None}
+    assert revision() == (None, None)
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert context_module._revision() == {"commit": None, "clean": None}
+    assert revision() == (None, None)
 
 
 def facts(**changed):
@@ -123,6 +125,21 @@ def locked(tmp_path, monkeypatch):
 )
 def test_versions_other_than_the_locks_are_named(locked, versions, unlocked):
     assert subject_context(facts(versions=versions))["unlocked"] == unlocked
+
+
+def test_a_package_of_this_repository_is_pinned_by_its_source(locked, tmp_path):
+    versions = {"mine": "0.1", "theirs": "0.2", "elsewhere": "0.3"}
+    package = tmp_path / "packages" / "mine"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    modules = {
+        "mine": str(package / "__init__.py"),
+        "theirs": str(tmp_path / ".venv" / "lib" / "site-packages" / "theirs" / "__init__.py"),
+        "elsewhere": str(tmp_path.parent / "elsewhere" / "__init__.py"),
+    }
+    found = subject_context(facts(versions=versions, modules=modules))
+    assert found["sources"] == {"mine": source_of(package)}
+    assert found["unlocked"] == ["elsewhere", "theirs"]
 
 
 def test_without_a_lock_everything_is_unlocked(tmp_path, monkeypatch):

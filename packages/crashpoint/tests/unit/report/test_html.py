@@ -108,6 +108,8 @@ def test_everything_foreign_is_text(nasty):
     )
     made["engines"] = {nasty: made["engines"]["controls"]}
     made["engines"][nasty]["subject"] |= {"versions": {nasty: nasty}, "unlocked": [nasty]}
+    source = {"digest": nasty, "commit": None, "clean": False}
+    made["engines"][nasty]["subject"]["sources"] = {nasty: source}
     made["engines"][nasty]["waits_s"] = {nasty: 1.0}
     made["rows"][0]["engine"] = nasty
     page, plain = Page(html.page(made)), Page(html.page(document(["r_dup"], barriers=["b1"])))

@@ -105,11 +105,17 @@ def test_void_below_the_limit_is_told_as_well_with_its_reason():
 def test_remarks_say_what_lowers_the_worth_of_a_run():
     made = document(source={"digest": "", "commit": None, "clean": False})
     made["engines"]["controls"]["subject"]["unlocked"] = ["langgraph"]
+    made["engines"]["controls"]["subject"]["sources"] = {
+        name: {"digest": "", "commit": None, "clean": clean}
+        for name, clean in (("one", True), ("two", False), ("three", None))
+    }
     made["engines"]["controls"]["waits_s"] = {"lease": 60.0}
     view = View.of(made)
     assert view.remarks() == [
         "made from a source tree with uncommitted changes",
         "unlocked: controls ran with other versions of langgraph",
+        "controls ran with uncommitted changes in two",
+        "controls ran with uncommitted changes in three",
     ]
     assert view.waits() == ["controls: lease 60 s"]
     made["source"]["clean"] = None

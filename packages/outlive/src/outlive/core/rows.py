@@ -15,6 +15,7 @@ __all__ = [
     "NumbersRow",
     "RunRow",
     "SessionRow",
+    "ValueRow",
     "WaitRow",
     "pack",
 ]
@@ -48,7 +49,9 @@ class RunRow(_Row):
     made_ms: int = 0
     changed_ms: int = 0
     value: bytes = b""
-    """The encoded result or error, when final."""
+    """The encoded result or error, when final, unless it is large."""
+    value_bytes: int = 0
+    """How large a value is that has a record of its own, kept out of the way of lists."""
     cause: str = ""
     """Why it needs attention."""
     unsettled: int = 0
@@ -56,6 +59,8 @@ class RunRow(_Row):
     parent: str = ""
     parent_call: str = ""
     detached: bool = False
+    versions: dict[str, str] = {}
+    """What the runner that had it last said of its versions: shown, and nothing else."""
     event_no: int = 0
     """Events with a greater number came after its start."""
     seen: dict[str, int] = {}
@@ -70,6 +75,12 @@ class RunRow(_Row):
     """How often a process died with a body of this run in flight."""
     deaths_alone: int = 0
     """How often with nothing else in flight: only these count as its own."""
+
+
+class ValueRow(_Row):
+    """A large result or error of a run."""
+
+    value: bytes
 
 
 class WaitRow(_Row):
@@ -145,6 +156,7 @@ class SessionRow(_Row):
     ttl_ms: int
     workflows: dict[str, list[str]]
     room: int
+    versions: dict[str, str] = {}
 
 
 class AppRow(_Row):

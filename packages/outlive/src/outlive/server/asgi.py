@@ -111,6 +111,8 @@ class Asgi:
     async def _answer(self, scope: Scope, receive: Receive) -> tuple[int, Any]:
         if scope["path"] not in OPEN and not self._key_in(scope):
             raise Refusal(NO_KEY, 401)
+        if scope["path"] not in OPEN:
+            self._engine.check_ready()
         method = scope["method"]
         path = tuple(unquote(part) for part in scope["raw_path"].decode("latin-1").split("/")[1:])
         handler, parts = _route(method, path)

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from outlive.core.rows import RunRow, WaitRow
+from outlive.core.rows import RunRow, ValueRow, WaitRow
 from outlive.core.tables import RUN, Run, RunEvent
 from outlive.server.live import LiveRun
 from outlive.server.numbers import Numbers, instant
@@ -285,6 +285,9 @@ class Book:
         row.asleep = event is RunEvent.SUSPEND
         row.session = ""
         row.unsettled = len(run.unsettled)
+        if len(row.value) > VALUE_INLINE:
+            draft.put("value", row.id, 0, ValueRow(value=row.value))
+            row.value, row.value_bytes = b"", len(row.value)
         run.closing = True
         self.write(draft, run)
         session = run.session
@@ -350,6 +353,8 @@ class Book:
 
 RETRY: Final = ""
 """The call of the wait for the next attempt: it belongs to no one call."""
+VALUE_INLINE: Final = 4096
+"""Bytes of a result that is kept with its run."""
 FRESH_MAX: Final = 10_000
 FRESH_BYTES: Final = 16_384
 """An input that is larger is read again when it is given out."""

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
-from outlive.core.rows import ApprovalRow, AppRow, RunRow, SessionRow
+from outlive.core.rows import ApprovalRow, AppRow, RunRow, SessionRow, ValueRow
 from outlive.core.tables import Run
 from outlive.server.book import FINAL, Book, Refusal
 from outlive.server.desk import Desk
@@ -235,7 +235,7 @@ class Engine:
     # --- what people ask for ---
 
     async def _decided(self, decide: Callable[[], Awaitable[T]]) -> T:
-        self._check_ready()
+        self.check_ready()
         reading = self.reading
         try:
             return await decide()
@@ -260,12 +260,16 @@ class Engine:
 
     async def run(self, run_id: str) -> RunRow:
         """A run as it is stored; raises Refusal."""
-        self._check_ready()
+        self.check_ready()
         await self.no_lease_is_over()
         (record,) = await self.store.load([Key("run", run_id)])
         if record is None:
             raise Refusal(f"there is no run {run_id}", 404)
         row: RunRow = row_of(record, RunRow)
+        if row.value_bytes:
+            (value,) = await self.store.load([Key("value", run_id)])
+            assert value is not None
+            row.value = row_of(value, ValueRow).value
         return row
 
     async def no_lease_is_over(self) -> None:
@@ -286,7 +290,8 @@ class Engine:
             async with asyncio.timeout(timeout_s):
                 row = await future
             # What needed a person may be gone on with meanwhile; an end stays as it is.
-            return row if row.state in FINAL else await self.run(run_id)
+            kept = row.state in FINAL and not row.value_bytes
+            return row if kept else await self.run(run_id)
         except TimeoutError:
             return await self.run(run_id)
         finally:
@@ -340,7 +345,7 @@ class Engine:
 
     def renew(self, session_id: str, token: str) -> float:
         """See Sessions.renew_by_warden."""
-        self._check_ready()
+        self.check_ready()
         return self.sessions.renew_by_warden(session_id, token)
 
     async def dead(self, session_id: str, token: str) -> None:
@@ -351,7 +356,8 @@ class Engine:
         """After a jump of the clock: do what is due by it."""
         self.timer.look()
 
-    def _check_ready(self) -> None:
+    def check_ready(self) -> None:
+        """Raises Refusal while it is not."""
         if not self.ready:
             raise Refusal(f"the engine is not ready: {self.fault or 'it is starting'}", 503)
 

@@ -33,6 +33,9 @@ Answer = tuple[int, Any]
 
 WAIT_MAX_S: Final = 60.0
 LIMIT_MAX: Final = 1000
+STEPS_MAX: Final = 10_000
+JUMP_MAX_MS: Final = 100 * 366 * 86_400_000
+"""A century: how far one jump of a test clock may go."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,11 @@ async def show_run(engine: Engine, request: Request) -> Answer:
 
 
 async def show_steps(engine: Engine, request: Request) -> Answer:
-    """GET /v1/runs/{run}/steps."""
+    """GET /v1/runs/{run}/steps: those after entry `after`, at most `limit`."""
+    after = int(request.number("after", 0, 1 << 62))
+    limit = int(request.number("limit", STEPS_MAX, STEPS_MAX))
     row = await engine.run(request.parts["run"])
-    return 200, {"steps": await steps_view(engine, row)}
+    return 200, {"steps": await steps_view(engine, row, after=after, limit=limit)}
 
 
 async def cancel_run(engine: Engine, request: Request) -> Answer:
@@ -183,6 +188,7 @@ async def list_apps(engine: Engine, request: Request) -> Answer:
                 "connected": session.link is not None,
                 "running": len(session.runs),
                 "room": session.room,
+                "versions": session.versions,
             }
         )
     return 200, {"apps": apps}
@@ -276,7 +282,10 @@ async def jump(engine: Engine, request: Request) -> Answer:
     """POST /v1/test/clock: only of an engine that was started with a test clock."""
     if not isinstance(engine.clock, TestClock):
         raise Refusal("this engine has the machine's clock; start one with --test-clock", 404)
-    engine.clock.advance(request.read(ClockBody).advance_ms)
+    by_ms = request.read(ClockBody).advance_ms
+    if not 0 <= by_ms <= JUMP_MAX_MS:
+        raise Refusal(f"advance_ms={by_ms} is out of range: 0 to {JUMP_MAX_MS}", 400)
+    engine.clock.advance(by_ms)
     engine.look_at_clock()
     return 200, {"now_ms": engine.numbers.now_ms()}
 

@@ -29,6 +29,7 @@ class LiveSession:
         "ttl_s",
         "until_s",
         "version",
+        "versions",
         "workflows",
     )
 
@@ -42,6 +43,7 @@ class LiveSession:
         ttl_s: float,
         workflows: dict[str, list[str]],
         room: int,
+        versions: dict[str, str],
         now_s: float,
     ) -> None:
         self.id = id
@@ -51,6 +53,7 @@ class LiveSession:
         self.ttl_s = ttl_s
         self.workflows = workflows
         self.room = room
+        self.versions = versions
         self.state = Session.LIVE
         self.link: Link | None = None
         self.runs: dict[str, LiveRun] = {}

@@ -150,6 +150,7 @@ class Queue:
             return
         row.state = RUN.after(row.state, RunEvent.CLAIM)
         row.session = session.id
+        row.versions = session.versions
         base = max(row.epoch, self._book.numbers.incarnation << EPOCH_BITS)
         row.epoch = base + 1
         run.given_at = session.heard

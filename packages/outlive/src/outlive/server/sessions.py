@@ -30,6 +30,7 @@ __all__ = ["Leases", "Sessions"]
 log = logging.getLogger("outlive.engine")
 
 ROOM_MAX: Final = 1_000_000
+VERSIONS_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ class Sessions:
             ttl_s=row.ttl_ms / 1000,
             workflows=row.workflows,
             room=row.room,
+            versions=row.versions,
             now_s=self._clock.steady_s(),
         )
         session.happen(SessionEvent.DISCONNECT)
@@ -99,6 +101,7 @@ class Sessions:
         session.link = link
         session.until_s = None
         session.workflows, session.room = hello.workflows, hello.room
+        session.versions = hello.versions
         self.renew(session)
         link.send(self._welcome(session, hello.token))
         await self._catch_up(session, hello.have)
@@ -125,6 +128,7 @@ class Sessions:
             ttl_s=self._leases.ttl_s,
             workflows=hello.workflows,
             room=hello.room,
+            versions=hello.versions,
             now_s=self._clock.steady_s(),
         )
         row = SessionRow(
@@ -135,6 +139,7 @@ class Sessions:
             ttl_ms=round(session.ttl_s * 1000),
             workflows=hello.workflows,
             room=hello.room,
+            versions=hello.versions,
         )
         async with self._book.records.deciding:
             draft = Draft()
@@ -358,6 +363,11 @@ def check_names(hello: Hello) -> None:
         checked("workflow", workflow)
         for event in triggers:
             checked("event", event)
+    if len(hello.versions) > VERSIONS_MAX:
+        raise Refusal(f"{len(hello.versions)} versions; the most is {VERSIONS_MAX}", 400)
+    for what, version in hello.versions.items():
+        checked("version of", what)
+        checked(f"version of {what}", version)
     if not 1 <= hello.room <= ROOM_MAX:
         raise Refusal(f"room {hello.room} is out of range: 1 to {ROOM_MAX:,} runs at once", 400)
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 __all__ = ["approval_view", "approvals_view", "run_view", "runs_view", "short_view", "steps_view"]
 
 SCAN: Final = 500
+SHOWN_MAX: Final = 65_536
+"""Bytes of a value that is shown among others."""
 
 
 def short_view(row: RunRow) -> dict[str, Any]:
@@ -31,10 +33,14 @@ def short_view(row: RunRow) -> dict[str, Any]:
         "started_ms": row.made_ms,
         "changed_ms": row.changed_ms,
     }
-    if row.state is Run.COMPLETED:
+    if row.value_bytes:
+        view["value_bytes"] = row.value_bytes
+    if row.state is Run.COMPLETED and (row.value or not row.value_bytes):
         view["result"] = as_json(row.value)
     elif row.state is Run.FAILED and row.value:
         view["error"] = _error(row.value)
+    if row.unsettled or row.state in FINAL:
+        view["unsettled"] = row.unsettled
     if row.cause:
         view["cause"] = row.cause
     return view
@@ -54,6 +60,8 @@ async def run_view(engine: Engine, row: RunRow) -> dict[str, Any]:
     view["deaths"] = row.deaths
     if row.parent:
         view["parent"] = row.parent
+    if row.versions:
+        view["versions"] = row.versions
     session = engine.sessions.all.get(row.session)
     if session is not None:
         view["holder"] = session.runner
@@ -130,10 +138,13 @@ def _what(kind: str, about: dict[str, Any]) -> str:
     return "its time"
 
 
-async def steps_view(engine: Engine, row: RunRow) -> list[dict[str, Any]]:
-    """The record, entry by entry."""
+async def steps_view(
+    engine: Engine, row: RunRow, *, after: int = 0, limit: int | None = None
+) -> list[dict[str, Any]]:
+    """The record, entry by entry; of a large value only how large it is."""
     view = []
-    for seq, body in enumerate((await engine.store.entries(row.no))[1:], 1):
+    bodies = await engine.store.entries(row.no, after)
+    for seq, body in enumerate(bodies[:limit], after + 1):
         entry = msgspec.msgpack.decode(body, type=Stored)
         shown: dict[str, Any] = {
             "seq": seq,
@@ -151,6 +162,8 @@ async def steps_view(engine: Engine, row: RunRow) -> list[dict[str, Any]]:
         elif entry.kind == "tried":
             again_ms, error = msgspec.msgpack.decode(entry.value)
             shown["again_ms"], shown["error"] = again_ms, _error(error)
+        elif len(entry.value) > SHOWN_MAX:
+            shown["value_bytes"] = len(entry.value)
         elif entry.ok:
             shown["value"] = as_json(entry.value)
         else:
@@ -165,18 +178,21 @@ async def runs_view(
     """A page of runs, in the order in which they were started."""
     if state is not None and state not in set(Run):
         raise Refusal(f"there is no state {state!r}; there are {', '.join(Run)}", 400)
+    await engine.no_lease_is_over()
     shown: list[dict[str, Any]] = []
     more = True
     while more and len(shown) < limit:
-        page = await engine.store.page("run", state, after, SCAN)
-        more = len(page) == SCAN
-        for record in page:
+        # One more than is wanted says whether there are more; of one app, some are passed over.
+        wanted = min(SCAN, limit - len(shown) + 1) if app is None else SCAN
+        page = await engine.store.page("run", state, after, wanted)
+        more = len(page) == wanted
+        for n, record in enumerate(page, 1):
             after = record.number
             row = row_of(record, RunRow)
             if app is None or row.app == app:
                 shown.append(short_view(row))
                 if len(shown) == limit:
-                    more = True
+                    more = more or n < len(page)
                     break
     return {"runs": shown, "after": after if more else None}
 
